@@ -341,23 +341,29 @@ fn same_source(mounted: &str, entry: &Entry) -> bool {
 }
 
 fn mount(entry: &Entry, fstab: &str, only_now: bool, host: &Host) -> Result<(), Failure> {
-    let point = Path::new(&entry.point);
     let what = format!("Error mounting {}", entry.point);
-    let explicit = ["-t", &entry.kind, "-o", &entry.options, &entry.source];
-    let command = Command::new("mount");
-    if entry.kind == "swap" || Place::of(point, Link::Follow, Purpose::Run).is_ok() {
-        let command = match only_now || fstab != "/etc/fstab" {
-            true => command.args(explicit).arg(&entry.point),
-            false => command.arg(&entry.point),
-        };
-        return run(command, &what, host);
+    if entry.kind != "swap" && !is_ours(&entry.point) {
+        return mount_open(entry, &entry.options, &what, host);
     }
-    // Somebody else could exchange a directory of the path, so the mount point is the working directory of `mount`,
-    // which does not make a path of it again.
+    let command = match only_now || fstab != "/etc/fstab" {
+        true => Command::new("mount").args(["-t", &entry.kind, "-o", &entry.options, &entry.source]).arg(&entry.point),
+        false => Command::new("mount").arg(&entry.point),
+    };
+    run(command, &what, host)
+}
+
+/// Whether nobody else can exchange a directory on the way to the mount point.
+fn is_ours(point: &str) -> bool {
+    Place::of(Path::new(point), Link::Follow, Purpose::Run).is_ok()
+}
+
+/// Mounts where somebody else could exchange a directory of the path. So the mount point is the working directory of
+/// `mount`, which does not make a path of it again.
+fn mount_open(entry: &Entry, options: &str, what: &str, host: &Host) -> Result<(), Failure> {
     let place = place(&entry.point)?;
     let node = place.existing().map_err(|error| Failure::new(format!("{what}: {}.", reason(&error))))?;
-    let command = command.arg("--no-canonicalize").args(explicit).arg(".").directory(way::handle(node));
-    run(command, &what, host)
+    let command = Command::new("mount").args(["--no-canonicalize", "-t", &entry.kind, "-o", options, &entry.source]);
+    run(command.arg(".").directory(way::handle(node)), what, host)
 }
 
 /// The mount point, by a way that nobody else leads elsewhere.
@@ -367,20 +373,48 @@ fn place(point: &str) -> Result<Place, Failure> {
 }
 
 fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
-    place(&entry.point)?;
-    let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
-    let first = run(Command::new("mount").args(["-o", &options, &entry.point]), "", host);
+    let is_ours = is_ours(&entry.point);
+    let mut wanted = entry.clone();
+    let first = if is_ours {
+        let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
+        run(Command::new("mount").args(["-o", &options, &entry.point]), "", host)
+    } else {
+        // `mount` does not find the working directory in fstab, so it gets everything that stands there.
+        for line in config_file::read(fstab)?.lines() {
+            if let Some(found) = Entry::parse(line)
+                && found.is(entry)
+            {
+                wanted = found;
+            }
+        }
+        if wanted.source.is_empty() {
+            return Err(Failure::new(format!(
+                "{} is below a directory of another user and not in {fstab}, so `src` and `fstype` are required.",
+                entry.point
+            )));
+        }
+        mount_open(&wanted, &format!("remount,{}", wanted.options), "", host)
+    };
     if first.is_ok() {
         return Ok(());
     }
     // Some options take effect only on a fresh mount.
     unmount(&entry.point, host)?;
-    mount(entry, fstab, entry.source.is_empty(), host)
+    mount(&wanted, fstab, !wanted.source.is_empty(), host)
 }
 
 fn unmount(point: &str, host: &Host) -> Result<(), Failure> {
-    place(point)?;
-    run(Command::new("umount").arg(point), &format!("Error unmounting {point}"), host)
+    let what = format!("Error unmounting {point}");
+    if is_ours(point) {
+        return run(Command::new("umount").arg(point), &what, host);
+    }
+    // `umount` would look the path up again. Nobody can rename a mount point, so its name in the open directory is
+    // enough.
+    let mut place = place(point)?;
+    place.close();
+    let path = way::handle(&place.directory()).join(place.name());
+    rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::NOFOLLOW)
+        .map_err(|error| Failure::new(format!("{what}: {}.", reason(&error.into()))))
 }
 
 fn run(command: Command, what: &str, host: &Host) -> Result<(), Failure> {

@@ -9,6 +9,7 @@
 mod case;
 mod house;
 mod inherited;
+mod mounts;
 
 use std::{
     fs,

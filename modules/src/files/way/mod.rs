@@ -123,6 +123,11 @@ impl Place {
         self.existing()?.metadata()
     }
 
+    /// Closes the file at the end. An open one keeps its file system from being unmounted.
+    pub(crate) fn close(&mut self) {
+        self.node = None;
+    }
+
     pub(crate) fn existing(&self) -> io::Result<&File> {
         self.node.as_ref().ok_or_else(|| rustix::io::Errno::NOENT.into())
     }
