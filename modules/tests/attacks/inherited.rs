@@ -4,6 +4,7 @@
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
+    time::Instant,
 };
 
 use serde_json::json;
@@ -108,6 +109,40 @@ fn edited_file_keeps_the_owner_of_the_file_that_was_read() {
     assert_eq!(house.bench.read("bob/conf"), "secret\nmore\n");
     let found = house.bench.path("bob/conf").metadata().unwrap();
     assert_eq!((found.uid(), house.bench.mode("bob/conf")), (0, 0o600));
+}
+
+/// `xml` has no `validate`, so the file is exchanged as soon as the temporary file of the module appears.
+#[test]
+fn edited_document_keeps_the_owner_of_the_file_that_was_read() {
+    let Some(house) = House::new() else { return };
+    let (conf, user) = (house.bench.path("bob/conf"), house.user.uid);
+    let end = Instant::now() + RACE;
+    let padding = "secret ".repeat(200_000);
+    for round in 0.. {
+        if Instant::now() > end {
+            break;
+        }
+        house.bench.write("bob/conf", &format!("<a><b>{padding}</b></a>"));
+        fs::set_permissions(&conf, fs::Permissions::from_mode(0o600)).unwrap();
+        std::thread::scope(|scope| {
+            let swap = scope.spawn(|| {
+                let is_staged = || fs::read_dir(house.bench.path("bob")).unwrap().count() > 1;
+                while !is_staged() && Instant::now() < end {}
+                let _ = fs::rename(&conf, house.bench.path("aside"));
+                fs::write(&conf, "<a/>").unwrap();
+                chown(&conf, Some(user), None).unwrap();
+            });
+            let args = json!({ "path": "@/bob/conf", "xpath": "/a/c", "value": round.to_string() });
+            house.bench.run("xml", args, false);
+            swap.join().unwrap();
+        });
+        for entry in fs::read_dir(house.bench.path("bob")).unwrap().map(|entry| entry.unwrap()) {
+            let owner = entry.metadata().unwrap().uid();
+            let is_secret = fs::read_to_string(entry.path()).unwrap().contains("secret");
+            assert!(!is_secret || owner == 0, "the user got the content in round {round}");
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
 }
 
 /// The user can have moved it to any name in the own directory.
@@ -218,9 +253,9 @@ fn key_pair_in_a_swapped_directory_changes_no_root_file() {
         house.give(path);
     }
     let _attacker = house.attacker("bob");
-    let end = std::time::Instant::now() + RACE;
+    let end = Instant::now() + RACE;
     let mut round = 0;
-    while std::time::Instant::now() < end {
+    while Instant::now() < end {
         round += 1;
         house.bench.run("openssh_keypair", key("@/bob/secret", round), false);
         house.is_untouched();

@@ -4,6 +4,8 @@ mod make;
 mod tree;
 mod write;
 
+use std::{fs::File, sync::Arc};
+
 use serde_json::{Map, Value, json};
 use uppsala::{NodeId, XPathValue};
 
@@ -119,8 +121,7 @@ impl Module for Xml {
 
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let layout = if args.bool("pretty_print") { Layout::Pretty } else { Layout::AsIs };
-        let task = Task { args, layout };
-        let mut tree = task.read()?;
+        let (task, mut tree) = Task::read(args, layout)?;
         let original = write::document(&tree, Layout::Pretty);
         let before = meaning(&write::document(&tree, Layout::AsIs), args)?;
         let Some(xpath) = args.str("xpath") else { return task.pretty(&tree) };
@@ -177,32 +178,38 @@ struct Selected {
 struct Task<'a> {
     args: &'a Args,
     layout: Layout,
+    /// The file that was read, if the document is one.
+    file: Option<Arc<File>>,
+    bytes: Vec<u8>,
 }
 
-impl Task<'_> {
-    fn read(&self) -> Result<Tree, Failure> {
-        let bytes = match (self.args.str("xmlstring").filter(|text| !text.is_empty()), self.args.str("path")) {
-            (Some(text), _) => text.as_bytes().to_vec(),
+impl<'a> Task<'a> {
+    /// Reads the document.
+    fn read(args: &'a Args, layout: Layout) -> Result<(Task<'a>, Tree), Failure> {
+        let (file, bytes) = match (args.str("xmlstring").filter(|text| !text.is_empty()), args.str("path")) {
+            (Some(text), _) => (None, text.as_bytes().to_vec()),
             (None, path) => {
                 let path = path.unwrap_or_default();
                 if !std::path::Path::new(path).is_file() {
                     return Err(Failure::new(format!("The target XML source '{path}' does not exist.")));
                 }
-                way::read(path.as_ref())
-                    .map_err(|error| Failure::new(format!("{path} cannot be read: {}.", reason(&error))))?
+                let failed = |error| Failure::new(format!("{path} cannot be read: {}.", reason(&error)));
+                let file = way::open(path.as_ref()).map_err(failed)?;
+                let bytes = super::read_rest(&file).map_err(failed)?;
+                (Some(Arc::new(file)), bytes)
             }
         };
         let none = Map::new();
-        let namespaces = self.args.value("namespaces").and_then(Value::as_object).unwrap_or(&none);
+        let namespaces = args.value("namespaces").and_then(Value::as_object).unwrap_or(&none);
         let mut tree = Tree::read(&bytes, namespaces)
-            .map_err(|error| Failure::new(format!("Error while parsing document: {} ({error})", name(self.args))))?;
-        if self.args.bool("strip_cdata_tags") {
+            .map_err(|error| Failure::new(format!("Error while parsing document: {} ({error})", name(args))))?;
+        if args.bool("strip_cdata_tags") {
             tree.strip_cdata();
         }
-        if self.layout == Layout::Pretty {
+        if layout == Layout::Pretty {
             tree.remove_blanks();
         }
-        Ok(tree)
+        Ok((Task { args, layout, file, bytes }, tree))
     }
 
     /// The plan that writes the document, if it is a file.
@@ -211,9 +218,10 @@ impl Task<'_> {
             return Plan::unchanged();
         }
         let (path, backup) = (self.args.str("path").map(str::to_owned), self.args.bool("backup"));
+        let edited = self.file.clone();
         Plan::change(move |host, outcome| {
             let Some(path) = path else { return Ok(()) };
-            let wanted = Wanted { backup, ..Wanted::new(path, Source::Bytes(text.into_bytes())) };
+            let wanted = Wanted { backup, edited, ..Wanted::new(path, Source::Bytes(text.into_bytes())) };
             let written = run::carry_out(wanted.plan(host)?, host)?;
             if let Some(copy) = written.data.get("backup_file") {
                 outcome.set("backup_file", copy.clone());
@@ -225,11 +233,10 @@ impl Task<'_> {
     /// The plan that only indents the document.
     fn pretty(&self, tree: &Tree) -> Result<Plan, Failure> {
         let text = write::document(tree, self.layout);
-        let Some(path) = self.args.str("path") else {
+        if self.args.str("path").is_none() {
             return Ok(Plan::change(|_, _| Ok(())).with("xmlstring", text));
-        };
-        let same = way::read(path.as_ref()).is_ok_and(|found| found == text.as_bytes());
-        Ok(self.plan(!same, text))
+        }
+        Ok(self.plan(self.bytes != text.as_bytes(), text))
     }
 
     fn change(&self, tree: &mut Tree, xpath: &str, selected: &mut Selected) -> Result<(), Failure> {
