@@ -1,22 +1,24 @@
 //! Options of the journal, and its start: pending handlers of earlier runs, and the run to resume.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use windlass_inventory::Inventory;
 
 use super::session::Session;
 use crate::error::{Error, Result};
 use crate::journal::{
-    Alike, Inputs, Journal, Pending, Recorder, Replay, Start, State, differences, expire, looks_like_run, unfinished,
+    Alike, Inputs, Journal, Pending, PlayKey, Recorder, Replay, Start, State, differences, expire, is_same,
+    looks_like_run, unfinished,
 };
 use crate::output::Event;
+use crate::playbook::Play;
 use crate::settings::{FailureForm, PendingHandlers, Progress, Settings};
 use crate::signals;
 use crate::strategy::{Echo, Shared, ask};
+use crate::vars::World;
 
 /// Options of the journal.
 #[derive(Debug, Default, Args)]
@@ -89,26 +91,29 @@ impl JournalOptions {
     }
 }
 
-/// Inputs of a session's run.
+/// Inputs of a session's run, without its plays.
 pub(super) fn inputs_of<'s>(playbooks: &[PathBuf], session: &'s Session) -> Inputs<'s> {
     let run = &session.shared.run;
     Inputs {
         settings: &run.settings,
         playbooks: playbooks.to_vec(),
+        plays: Vec::new(),
         extra_vars: &run.extra_vars,
         inventory: Some(&session.world.inventory),
     }
 }
 
-/// Starts the journal of a run, and handles leftovers of earlier runs.
-pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], session: &Session) -> Result<()> {
+/// Starts the journal of a run, and handles leftovers of earlier runs. `loaded` has the plays of each playbook.
+pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Play>)], session: &Session) -> Result<()> {
     let shared = &session.shared;
     let settings = &shared.run.settings;
-    let inputs = || inputs_of(playbooks, session);
+    let playbooks: Vec<PathBuf> = loaded.iter().map(|(path, _)| (*path).clone()).collect();
+    let plays: Vec<PlayKey> = loaded.iter().flat_map(|(_, plays)| plays).map(PlayKey::of).collect();
+    let inputs = || Inputs { plays: plays.clone(), ..inputs_of(&playbooks, session) };
     if !settings.journal.enabled {
         // Without a state directory, nothing is pending.
         let pending = State::of(settings).map(|state| inputs().pending(&state)).unwrap_or_default();
-        let pending = of_hosts(&session.world.inventory, pending);
+        let pending = of_hosts(&session.world, pending);
         if !pending.is_empty() {
             shared.warn(format!("{}\nA run without a journal neither runs nor forgets them.", report(&pending)));
         }
@@ -145,7 +150,7 @@ pub(super) async fn begin(options: &JournalOptions, playbooks: &[PathBuf], sessi
     let (own, others): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
     recorder.carry(&own);
-    let others = of_hosts(&session.world.inventory, others);
+    let others = of_hosts(&session.world, others);
     if !others.is_empty() {
         left(&others, &recorder, shared).await?;
     }
@@ -167,14 +172,19 @@ fn expect(alike: Alike, state: State, shared: &Shared) {
     });
 }
 
-/// Pending handlers on hosts that this run may reach.
-fn of_hosts(inventory: &Inventory, pending: Vec<Pending>) -> Vec<Pending> {
+/// Pending handlers on hosts that this run may reach. A host is the same if it has the same name and, where its
+/// variables name one, the same address.
+fn of_hosts(world: &Arc<World>, mut pending: Vec<Pending>) -> Vec<Pending> {
     if pending.is_empty() {
         return pending;
     }
-    let found = inventory.matching("all").map(|found| found.hosts).unwrap_or_default();
-    let names: HashSet<&str> = found.iter().map(|name| &**name).collect();
-    pending.into_iter().filter(|one| names.contains(&*one.host) || one.host == "localhost").collect()
+    let found = world.inventory.matching("all").map(|found| found.hosts).unwrap_or_default();
+    let names: HashMap<&str, &Arc<str>> = found.iter().map(|name| (&**name, name)).collect();
+    pending.retain(|one| match names.get(&*one.host) {
+        Some(name) => is_same(&one.address, &world.address_of(name)),
+        None => one.host == "localhost",
+    });
+    pending
 }
 
 /// Reads the journal of the run to resume. Fails if the run cannot be resumed.
@@ -234,12 +244,13 @@ fn report(pending: &[Pending]) -> String {
 }
 
 fn described(pending: &Pending) -> String {
-    let Pending { host, play, handler, task, origin, when, certain, .. } = pending;
+    let Pending { host, address, play, handler, task, origin, when, certain, .. } = pending;
+    let address = if address.is_empty() || address == host { String::new() } else { format!(" ({address})") };
     let how = if *certain { "notified by" } else { "perhaps notified by" };
     // After its place in the project, the task has the one in the run.
     let task = task.rsplit_once(" (").map_or("a task", |(task, _)| task);
     let doubt = if *certain { "" } else { ", which was interrupted" };
-    format!("{host}: '{handler}' of play '{play}', {how} {task}{doubt}, run {origin}, {when}")
+    format!("{host}{address}: '{handler}' of play '{play}', {how} {task}{doubt}, run {origin}, {when}")
 }
 
 /// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.

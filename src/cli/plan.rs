@@ -188,7 +188,13 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     let mut request = Request::default();
     if let Some(recorded) = recorded {
         let extra_vars = &inputs.extra_vars;
-        let sources = Sources { settings: &settings, playbooks: playbooks.clone(), extra_vars, inventory: None };
+        let sources = Sources {
+            settings: &settings,
+            playbooks: playbooks.clone(),
+            plays: Vec::new(),
+            extra_vars,
+            inventory: None,
+        };
         refuse(&sources.changed_files(&recorded.inputs))?;
         // With the same salt, equal variables have equal hashes.
         request.salt.clone_from(&recorded.request.salt);

@@ -320,7 +320,7 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     if leads {
         shards::refuse(loaded.iter().flat_map(|(_, plays)| plays), session)?;
     }
-    journal::begin(&arguments.journal, &arguments.playbooks, session).await?;
+    journal::begin(&arguments.journal, &loaded, session).await?;
     if leads {
         shards::lead(session, &arguments.sharding).await?;
     }

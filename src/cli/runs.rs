@@ -111,7 +111,8 @@ fn list(state: &State, all: bool, printer: &Printer) -> Result<()> {
     let runs = state.runs();
     let known: Vec<&RunFile> = runs.iter().filter(|run| !run.is_empty()).collect();
     let shown: Vec<&RunFile> = known.iter().copied().filter(|run| all || is_of(run, &here)).collect();
-    let rows = shown.iter().rev().map(|run| row(state, run, &here));
+    let pending = Ledger::all(state);
+    let rows = shown.iter().rev().map(|run| row(&pending, run, &here));
     let heading = ["RUN", "STARTED", "RESULT", "FAILED HOSTS", "PENDING", "PLAYBOOK"].map(str::to_owned);
     // A script gets whole lines.
     let width = terminal_columns().map_or(usize::MAX, |columns| columns.saturating_sub(3));
@@ -123,10 +124,10 @@ fn list(state: &State, all: bool, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-fn row(state: &State, run: &RunFile, here: &Path) -> [String; 6] {
+fn row(pending: &[Pending], run: &RunFile, here: &Path) -> [String; 6] {
     match read_file(&run.path) {
         Ok(journal) => {
-            let pending = pending_of(state, run).len();
+            let pending = pending.iter().filter(|one| one.run == run.run).count();
             let below = |path: &String| {
                 let path = Path::new(path);
                 path.strip_prefix(here).unwrap_or(path).display().to_string()
@@ -166,12 +167,6 @@ fn counted(hosts: &[&str]) -> String {
         [host] => (*host).to_owned(),
         [first, others @ ..] => format!("{first} and {} more", others.len()),
     }
-}
-
-/// Pending handlers notified by a run.
-fn pending_of(state: &State, run: &RunFile) -> Vec<Pending> {
-    let pending = Ledger::of_project(state, &run.project).pending(|_| false);
-    pending.into_iter().filter(|one| one.run == run.run).collect()
 }
 
 fn result(run: &RunFile, journal: &Journal) -> String {

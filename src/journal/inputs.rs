@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
 use windlass_yaml::Mapping;
 
-use super::ledger::{Ledger, Pending};
+use super::ledger::{Ledger, Pending, PlayKey};
 use super::record::{FileRead, Header, VERSION};
-use super::state::{State, project};
+use super::state::{State, ledger_name, project};
 use crate::output::Secrets;
 use crate::playbook::Files;
 use crate::settings::Settings;
@@ -28,6 +29,8 @@ pub struct Inputs<'a> {
     pub settings: &'a Settings,
     /// Paths of the playbooks.
     pub playbooks: Vec<PathBuf>,
+    /// Plays of the playbooks, also of imported ones.
+    pub plays: Vec<PlayKey>,
     /// `-e`.
     pub extra_vars: &'a Mapping,
     /// The inventory, once it is read.
@@ -52,8 +55,16 @@ impl Inputs<'_> {
 
     /// Handlers that earlier runs over these inputs notified and never ran.
     pub(crate) fn pending(&self, state: &State) -> Vec<Pending> {
-        let project = project(&self.playbook_names(), &self.sources());
-        Ledger::of_project(state, &project).left_behind(state, None)
+        let is_alive = state.alive();
+        let of_earlier_release = project(&self.playbook_names(), &self.sources());
+        let named = self.play_files().into_iter().map(|file| (ledger_name(&file), file));
+        let named = named.chain([(of_earlier_release, "".into())]);
+        named.flat_map(|(name, file)| Ledger::at(&state.ledger_file(&name)).pending(&file, &is_alive)).collect()
+    }
+
+    /// Files with the plays, each once.
+    pub(super) fn play_files(&self) -> BTreeSet<Arc<str>> {
+        self.plays.iter().map(|play| Arc::clone(&play.file)).collect()
     }
 
     /// Header of a run with this id.
@@ -218,7 +229,7 @@ pub(crate) fn new_salt() -> String {
     hex::encode(salt)
 }
 
-fn canonical(path: &Path) -> String {
+pub(super) fn canonical(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| crate::paths::absolute(path)).display().to_string()
 }
 

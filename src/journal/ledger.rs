@@ -1,24 +1,43 @@
 //! The ledger of handlers: notifications whose handlers have not run on their hosts.
 //!
-//! Each set of playbooks and inventory sources has one append-only file. It outlives the journals of its runs. When no
-//! other run has it open, it is rewritten with the outstanding entries.
+//! Each file with plays has one append-only ledger, whichever playbook imports the file. It outlives the journals of
+//! its runs. When no other run has it open, it is rewritten with the outstanding entries.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::state::State;
+use super::inputs::canonical;
+use super::state::{State, ledger_name};
 use crate::error::{Error, Result};
+use crate::playbook::Play;
 
 /// Maximum size of a ledger, in bytes.
 const FILE: u64 = 64 << 20;
 /// Seconds to wait for another run that rewrites the ledger.
 const PATIENCE: u32 = 10;
+
+/// A play, identified by its own file, so that every playbook that imports it finds its handlers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PlayKey {
+    /// Absolute path of the file that contains the play.
+    pub file: Arc<str>,
+    /// Name of the play as written.
+    pub name: Arc<str>,
+}
+
+impl PlayKey {
+    /// Identity of a play that was read from a file.
+    pub fn of(play: &Play) -> PlayKey {
+        PlayKey { file: canonical(Path::new(&play.span.source.name)).into(), name: play.name.as_str().into() }
+    }
+}
 
 /// A line of the ledger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +60,9 @@ pub(super) enum Event {
 #[serde(default)]
 pub(super) struct Entry {
     pub(super) host: String,
+    /// Address of the host, with a port if that is not 22; empty if no variable names it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) address: String,
     pub(super) play: String,
     pub(super) handler: String,
     /// Task that notified it, or may have.
@@ -59,6 +81,10 @@ pub(super) struct Entry {
 pub struct Pending {
     /// Host on which the handler is pending.
     pub host: String,
+    /// Address that the host had, with a port if that was not 22; empty if no variable named it.
+    pub address: String,
+    /// File of the play.
+    pub file: Arc<str>,
     /// Play of the handler.
     pub play: String,
     /// Name in `notify`.
@@ -75,10 +101,18 @@ pub struct Pending {
     pub certain: bool,
 }
 
+impl Pending {
+    /// The handler's play.
+    pub(super) fn play_key(&self) -> PlayKey {
+        PlayKey { file: Arc::clone(&self.file), name: self.play.as_str().into() }
+    }
+}
+
 /// Outstanding notifications.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    handlers: BTreeMap<(String, String, String), Outstanding>,
+    /// By host, play, handler and address.
+    handlers: BTreeMap<[String; 4], Outstanding>,
     lines: usize,
     /// Numbers of the lines that are not valid entries.
     pub damaged: Vec<usize>,
@@ -105,18 +139,22 @@ impl Ledger {
         ledger
     }
 
-    /// Reads the ledger of a project, identified as in [`RunFile`](super::RunFile).
-    pub fn of_project(state: &State, project: &str) -> Ledger {
+    /// Reads the ledger at a path. One that is missing or unreadable has nothing to report.
+    pub(super) fn at(path: &Path) -> Ledger {
         let mut bytes = Vec::new();
-        if let Ok(file) = File::open(state.ledger_file(project)) {
-            // An unreadable ledger has nothing to report.
+        if let Ok(file) = File::open(path) {
             let _ = file.take(FILE).read_to_end(&mut bytes);
         }
         Ledger::read(&bytes)
     }
 
+    /// Outstanding handlers of all ledgers, also those of active runs.
+    pub fn all(state: &State) -> Vec<Pending> {
+        state.ledger_files().iter().flat_map(|path| Ledger::at(path).pending("", |_| false)).collect()
+    }
+
     fn take(&mut self, event: Event) {
-        let key = |entry: &Entry| (entry.host.clone(), entry.play.clone(), entry.handler.clone());
+        let key = |entry: &Entry| [&entry.host, &entry.play, &entry.handler, &entry.address].map(ToOwned::to_owned);
         match event {
             Event::Maybe(entry) => {
                 let outstanding = self.handlers.entry(key(&entry)).or_default();
@@ -134,31 +172,40 @@ impl Ledger {
                 let outstanding = self.handlers.entry(key(&entry)).or_default();
                 outstanding.certain = Some(entry);
             }
-            Event::Ran(entry) | Event::Dismissed(entry) => _ = self.handlers.remove(&key(&entry)),
+            Event::Ran(entry) | Event::Dismissed(entry) => self.settle(&entry),
         }
     }
 
-    /// Outstanding handlers, except handlers of runs that are still active.
-    pub fn pending(&self, is_alive: impl Fn(&str) -> bool) -> Vec<Pending> {
+    /// Forgets a handler on a host, also where its address was not known.
+    fn settle(&mut self, entry: &Entry) {
+        let Entry { host, play, handler, .. } = entry;
+        let first = [host, play, handler, &String::new()].map(ToOwned::to_owned);
+        let same = self
+            .handlers
+            .range(first..)
+            .map(|(key, _)| key)
+            .take_while(|[one, two, three, _]| (one, two, three) == (host, play, handler));
+        let settled: Vec<_> = same.filter(|[.., address]| is_same(address, &entry.address)).cloned().collect();
+        settled.iter().for_each(|key| _ = self.handlers.remove(key));
+    }
+
+    /// Outstanding handlers of plays in this file, except handlers of runs that are still active.
+    pub(super) fn pending(&self, file: &str, is_alive: impl Fn(&str) -> bool) -> Vec<Pending> {
+        let file: Arc<str> = file.into();
         let found = self.handlers.values().filter_map(|outstanding| {
             let possible = outstanding.possible.values().next_back().map(|entry| (entry, false));
             let (entry, certain) = outstanding.certain.as_ref().map(|entry| (entry, true)).or(possible)?;
-            let Entry { host, play, handler, task, run, origin, when } = entry.clone();
+            let Entry { host, address, play, handler, task, run, origin, when } = entry.clone();
             let origin = if origin.is_empty() { run.clone() } else { origin };
-            Some(Pending { host, play, handler, task, run, origin, when, certain })
+            let file = Arc::clone(&file);
+            Some(Pending { host, address, file, play, handler, task, run, origin, when, certain })
         });
         found.filter(|pending| !is_alive(&pending.run)).collect()
     }
 
-    /// Handlers of runs that have ended, and of `own`, the run that asks.
-    pub(super) fn left_behind(&self, state: &State, own: Option<&str>) -> Vec<Pending> {
-        let runs = state.runs();
-        self.pending(|name| Some(name) != own && runs.iter().any(|run| run.run == name && run.is_alive()))
-    }
-
-    /// Opens the ledger of a project for appending. The file's lock prevents other runs from rewriting it.
-    pub(super) fn open(state: &State, project: &str) -> Result<(Ledger, File)> {
-        let path = state.ledger_file(project);
+    /// Opens the ledger of a file with plays for appending. The lock prevents other runs from rewriting it.
+    pub(super) fn open(state: &State, file: &str) -> Result<(Ledger, File)> {
+        let path = state.ledger_file(&ledger_name(file));
         let fail = |error: std::io::Error| {
             Error::new(format!("the ledger of handlers {} cannot be used: {error}", path.display()))
                 .hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal")
@@ -192,18 +239,44 @@ impl Ledger {
             .hint("try again once that run has started"))
     }
 
+    /// Moves the entries of a ledger that an earlier release wrote. It had one for each list of playbooks and inventory
+    /// sources, so only a run with the same ones knows the files of its plays.
+    pub(super) fn adopt(state: &State, project: &str, plays: &[PlayKey]) -> Result<()> {
+        let path = state.ledger_file(project);
+        // A run of the earlier release may still write it; then a later run takes it over.
+        let Some(old) = File::open(&path).ok().filter(|old| old.try_lock().is_ok()) else { return Ok(()) };
+        let fail = |error: std::io::Error| {
+            Error::new(format!("the handlers in {} cannot be taken over: {error}", path.display()))
+                .hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal")
+        };
+        for event in Ledger::at(&path).outstanding() {
+            let (Event::Notified(entry) | Event::Maybe(entry)) = &event else { continue };
+            let named = plays.iter().find(|play| *play.name == *entry.play).or(plays.first());
+            let Some(play) = named else { return Ok(()) };
+            let (_, mut file) = Ledger::open(state, &play.file)?;
+            file.write_all(line(&event).map_err(fail)?.as_bytes()).and_then(|()| file.sync_all()).map_err(fail)?;
+        }
+        fs::remove_file(&path).map_err(fail)?;
+        drop(old);
+        Ok(())
+    }
+
+    /// Entries that have not been settled.
+    fn outstanding(&self) -> impl Iterator<Item = Event> {
+        self.handlers.values().flat_map(|outstanding| {
+            let events = outstanding.certain.iter().cloned().map(Event::Notified);
+            events.chain(outstanding.possible.values().cloned().map(Event::Maybe))
+        })
+    }
+
     /// Replaces the file with one that holds only the outstanding entries.
     fn rewritten(&self, path: &Path) -> std::io::Result<File> {
         let staged = path.with_extension(format!("{}.new", std::process::id()));
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&staged)?;
         file.set_len(0)?;
         let mut text = String::new();
-        for outstanding in self.handlers.values() {
-            let events = outstanding.certain.iter().cloned().map(Event::Notified);
-            for event in events.chain(outstanding.possible.values().cloned().map(Event::Maybe)) {
-                text.push_str(&serde_json::to_string(&event)?);
-                text.push('\n');
-            }
+        for event in self.outstanding() {
+            text.push_str(&line(&event)?);
         }
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -211,6 +284,15 @@ impl Ledger {
         fs::rename(&staged, path)?;
         Ok(file)
     }
+}
+
+/// Whether two addresses may belong to one host of the same name. An address that is not known decides nothing.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one.is_empty() || other.is_empty() || one == other
+}
+
+fn line(event: &Event) -> std::io::Result<String> {
+    Ok(serde_json::to_string(event)? + "\n")
 }
 
 #[cfg(test)]
@@ -225,7 +307,7 @@ mod tests {
 
     fn pending(lines: &[String]) -> Vec<(String, bool)> {
         let ledger = Ledger::read(lines.concat().as_bytes());
-        ledger.pending(|run| run == "alive").into_iter().map(|pending| (pending.handler, pending.certain)).collect()
+        ledger.pending("", |run| run == "alive").into_iter().map(|pending| (pending.handler, pending.certain)).collect()
     }
 
     #[test]
@@ -261,6 +343,20 @@ mod tests {
     }
 
     #[test]
+    fn handler_that_ran_on_another_machine_of_the_name_stays_pending() {
+        let at = |kind: &str, address: &str| {
+            line(kind, "a", "t", "1").replace("\"host\":\"h\"", &format!("\"host\":\"h\",\"address\":\"{address}\""))
+        };
+        let left = |lines: &[String]| {
+            let pending = Ledger::read(lines.concat().as_bytes()).pending("", |_| false);
+            pending.into_iter().map(|one| one.address).collect::<Vec<_>>()
+        };
+        let two = [at("notified", "10.0.0.1"), at("notified", "10.0.0.2"), at("notified", "")];
+        assert_eq!(left(&[&two[..], &[at("ran", "10.0.0.1")]].concat()), ["10.0.0.2"]);
+        assert_eq!(left(&[&two[..], &[line("ran", "a", "", "2")]].concat()), [""; 0]);
+    }
+
+    #[test]
     fn rewritten_ledger_keeps_outstanding_entries() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::at(folder.path());
@@ -268,9 +364,9 @@ mod tests {
         let resolved: String = (0..200)
             .map(|n| line("notified", &n.to_string(), "t", "1") + &line("ran", &n.to_string(), "", "1"))
             .collect();
-        fs::write(state.ledger_file("p"), resolved + &line("notified", "left", "t", "1")).unwrap();
+        fs::write(state.ledger_file(&ledger_name("p")), resolved + &line("notified", "left", "t", "1")).unwrap();
         let (ledger, _file) = Ledger::open(&state, "p").unwrap();
-        assert_eq!(ledger.pending(|_| false).len(), 1);
-        assert_eq!(fs::read_to_string(state.ledger_file("p")).unwrap().lines().count(), 1);
+        assert_eq!(ledger.pending("p", |_| false).len(), 1);
+        assert_eq!(fs::read_to_string(state.ledger_file(&ledger_name("p"))).unwrap().lines().count(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -19,8 +19,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Lane {
     /// The journal.
     Run,
-    /// The ledger of handlers.
-    Handlers,
+    /// The ledger of handlers with this number.
+    Handlers(usize),
 }
 
 /// Append-only files with one thread that fsyncs them.
@@ -37,18 +37,29 @@ pub(super) struct Log {
 #[derive(Debug)]
 struct Shared {
     run: Mutex<File>,
-    handlers: Option<Mutex<File>>,
+    handlers: Vec<Ledger>,
     appended: AtomicU64,
     synced: watch::Sender<u64>,
     failure: Mutex<Option<String>>,
 }
 
+/// A ledger of handlers.
+#[derive(Debug)]
+struct Ledger {
+    file: Mutex<File>,
+    /// Whether a line was appended since the last fsync.
+    has_new: AtomicBool,
+}
+
 impl Log {
     /// Starts the thread. `folder` contains the journal of the run.
-    pub(super) fn start(run: File, handlers: Option<File>, folder: PathBuf) -> std::io::Result<Log> {
+    pub(super) fn start(run: File, handlers: Vec<File>, folder: PathBuf) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
             run: Mutex::new(run),
-            handlers: handlers.map(Mutex::new),
+            handlers: handlers
+                .into_iter()
+                .map(|file| Ledger { file: Mutex::new(file), has_new: AtomicBool::default() })
+                .collect(),
             appended: AtomicU64::new(0),
             synced: watch::Sender::new(0),
             failure: Mutex::default(),
@@ -72,18 +83,24 @@ impl Log {
     /// Appends a line and returns its number for [`Log::durable`]. After a failure nothing more is written, because a
     /// line after a partial one would be damaged.
     pub(super) fn append(&self, lane: Lane, line: &str) -> u64 {
-        let file = match lane {
-            Lane::Run => Some(&self.shared.run),
-            Lane::Handlers => self.shared.handlers.as_ref(),
+        let ledger = match lane {
+            Lane::Run => None,
+            Lane::Handlers(number) => match self.shared.handlers.get(number) {
+                None => return 0,
+                found => found,
+            },
         };
-        let Some(file) = file else { return 0 };
-        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file =
+            ledger.map_or(&self.shared.run, |ledger| &ledger.file).lock().unwrap_or_else(PoisonError::into_inner);
         if self.failure().is_none()
             && let Err(error) = file.write_all(line.as_bytes())
         {
             self.shared.fail(&error);
         }
         drop(file);
+        if let Some(ledger) = ledger {
+            ledger.has_new.store(true, Ordering::Release);
+        }
         self.shared.appended.fetch_add(1, Ordering::AcqRel) + 1
     }
 
@@ -130,7 +147,8 @@ impl Shared {
         if target == *self.synced.borrow() {
             return;
         }
-        for file in [Some(&self.run), self.handlers.as_ref()].into_iter().flatten() {
+        let changed = self.handlers.iter().filter(|ledger| ledger.has_new.swap(false, Ordering::AcqRel));
+        for file in [&self.run].into_iter().chain(changed.map(|ledger| &ledger.file)) {
             // The lock is released first, so that lines can be appended during the fsync.
             let file = file.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
             if let Err(error) = file.and_then(|file| file.sync_data()) {
@@ -153,7 +171,7 @@ mod tests {
     async fn appended_line_is_on_disk_once_durable_returns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let log = Log::start(File::create(&path).unwrap(), None, folder.path().to_owned()).unwrap();
+        let log = Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned()).unwrap();
         let line = log.append(Lane::Run, "one\n");
         log.durable(line).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
@@ -163,7 +181,7 @@ mod tests {
     #[test]
     fn full_disk_stops_the_log_and_is_reported() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let log = Log::start(full, None, PathBuf::from("/dev")).unwrap();
+        let log = Log::start(full, Vec::new(), PathBuf::from("/dev")).unwrap();
         log.append(Lane::Run, "one\n");
         assert!(log.failure().is_some());
         log.close();

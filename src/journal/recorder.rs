@@ -1,22 +1,22 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::inputs::Inputs;
-use super::ledger::{Entry, Event, Ledger, Pending};
+use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
 use super::log::{Lane, Log};
 use super::mask;
 use super::reader::Journal;
 use super::record::{At, Done, End, FileRead, ItemDone, PlayStart, Record, Sent, Status, Withheld};
 use super::replay::{Replay, Restored, Step};
-use super::state::{RunFile, State, project};
+use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
 use crate::output::Secrets;
@@ -41,7 +41,9 @@ pub(crate) struct Start<'a> {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) at: At,
-    pub(crate) play: String,
+    pub(crate) play: PlayKey,
+    /// Address of the host; empty if no variable names it.
+    pub(crate) address: Arc<str>,
     traits: Traits,
     /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
@@ -80,8 +82,8 @@ struct Clock {
 
 impl Place {
     /// A position for which nothing has been sent.
-    pub(crate) fn new(at: At, play: &str, traits: Traits) -> Place {
-        Place { at, play: play.to_owned(), traits, sent: Mutex::default(), clock: Mutex::default() }
+    pub(crate) fn new(at: At, play: PlayKey, address: Arc<str>, traits: Traits) -> Place {
+        Place { at, play, address, traits, sent: Mutex::default(), clock: Mutex::default() }
     }
 
     /// Notes that the task starts in its turn.
@@ -133,10 +135,12 @@ pub(crate) struct Recorder {
     check: bool,
     plays: AtomicU32,
     replay: Option<Replay>,
+    /// Numbers of the ledgers by the files of their plays.
+    ledgers: HashMap<Arc<str>, usize>,
     /// Handlers of earlier runs that this one runs, by host and play.
-    carried: Mutex<HashMap<(String, String), Vec<String>>>,
-    /// Handlers recorded as notified but not yet as run, by host, play and name.
-    notified: Mutex<HashSet<(String, String, String)>>,
+    carried: Mutex<HashMap<(String, PlayKey), Vec<String>>>,
+    /// Handlers recorded as notified but not yet as run, by host, play and name, with the address of the host.
+    notified: Mutex<HashMap<(String, PlayKey, String), Arc<str>>>,
 }
 
 impl Recorder {
@@ -146,16 +150,24 @@ impl Recorder {
         let project = project(&inputs.playbook_names(), &inputs.sources());
         let (run, file) = state.create(&project)?;
         let check = inputs.settings.check;
-        let (ledger, handlers) = Ledger::open(state, &project)?;
-        let damaged = ledger.damaged.iter().map(|line| {
-            format!(
-                "{}:{line} is not an entry of a handler ledger and is skipped",
-                state.ledger_file(&project).display()
-            )
-        });
-        let damaged = damaged.collect();
-        let pending = ledger.left_behind(state, Some(&run.run));
-        let log = Log::start(file, (!check).then_some(handlers), state.runs_dir())
+        Ledger::adopt(state, &project, &inputs.plays)?;
+        let (mut ledgers, mut handlers) = (HashMap::new(), Vec::new());
+        let (mut pending, mut damaged) = (Vec::new(), Vec::new());
+        let is_alive = state.alive();
+        for file in inputs.play_files() {
+            let (ledger, opened) = Ledger::open(state, &file)?;
+            let path = state.ledger_file(&ledger_name(&file));
+            let skipped =
+                |line| format!("{}:{line} is not an entry of a handler ledger and is skipped", path.display());
+            damaged.extend(ledger.damaged.iter().map(skipped));
+            pending.extend(ledger.pending(&file, |name| name != run.run && is_alive(name)));
+            ledgers.insert(file, handlers.len());
+            handlers.push(opened);
+        }
+        if check {
+            handlers.clear();
+        }
+        let log = Log::start(file, handlers, state.runs_dir())
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
         let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());
         let recorder = Recorder {
@@ -165,6 +177,7 @@ impl Recorder {
             check,
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
+            ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
         };
@@ -229,7 +242,7 @@ impl Recorder {
         let why = self.log.failure()?;
         let notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting: Vec<String> =
-            notified.iter().map(|(host, _, handler)| format!("'{}' on {host}", self.secrets.mask(handler))).collect();
+            notified.keys().map(|(host, _, handler)| format!("'{}' on {host}", self.secrets.mask(handler))).collect();
         waiting.sort_unstable();
         let handlers = if self.check || waiting.is_empty() {
             String::new()
@@ -259,13 +272,12 @@ impl Recorder {
         self.log.append(Lane::Run, &line)
     }
 
-    fn note(&self, event: &Event) -> u64 {
-        if self.check {
-            return 0;
-        }
+    /// Appends to the ledger of the file that contains the play. A dry run has no ledgers.
+    fn note(&self, play: &PlayKey, event: &Event) -> u64 {
+        let Some(number) = self.ledgers.get(&play.file).filter(|_| !self.check) else { return 0 };
         let Some(mut line) = json(event) else { return 0 };
         line.push('\n');
-        self.log.append(Lane::Handlers, &line)
+        self.log.append(Lane::Handlers(*number), &line)
     }
 
     fn masked(&self, texts: &[String]) -> Vec<String> {
@@ -313,7 +325,7 @@ impl Recorder {
             new
         };
         for handler in &new {
-            last = self.note(&Event::Maybe(self.entry(place, host, handler)));
+            last = self.note(&place.play, &Event::Maybe(self.entry(place, host, handler)));
         }
         if new.is_empty() {
             return None;
@@ -324,13 +336,14 @@ impl Recorder {
 
     fn is_notified(&self, place: &Place, host: &str, handler: &str) -> bool {
         let key = (host.to_owned(), place.play.clone(), handler.to_owned());
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
     }
 
     /// Remembers a notification. Returns whether it is the first of this handler on the host.
     fn remember_notification(&self, place: &Place, host: &str, handler: &str) -> bool {
         let key = (host.to_owned(), place.play.clone(), handler.to_owned());
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+        let address = Arc::clone(&place.address);
+        self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key, address).is_none()
     }
 
     /// Waits until a line is on disk.
@@ -340,13 +353,9 @@ impl Recorder {
 
     fn entry(&self, place: &Place, host: &str, handler: &str) -> Entry {
         Entry {
-            host: host.to_owned(),
-            play: place.play.clone(),
-            handler: mask::text(handler, &self.secrets),
             task: format!("{} ({})", place.at.task, place.at.path),
-            run: self.run.run.clone(),
-            origin: String::new(),
             when: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            ..self.named((host, &place.address), &place.play, handler)
         }
     }
 
@@ -389,7 +398,7 @@ impl Recorder {
             outcome.parts.first().filter(|_| !looped).map(|part| self.delegate(part)).unwrap_or_default();
         for handler in &outcome.notify {
             if self.remember_notification(place, &outcome.host, handler) {
-                self.note(&Event::Notified(self.entry(place, &outcome.host, handler)));
+                self.note(&place.play, &Event::Notified(self.entry(place, &outcome.host, handler)));
             }
         }
         // Without an answer (broken connection, killed module) it is unknown whether anything changed.
@@ -397,7 +406,7 @@ impl Recorder {
         if !status.unreachable && !is_interrupted {
             let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
             for handler in sent.iter().filter(|handler| !outcome.notify.contains(handler)) {
-                self.note(&Event::Not(self.entry(place, &outcome.host, handler)));
+                self.note(&place.play, &Event::Not(self.entry(place, &outcome.host, handler)));
             }
         }
         let (start, took) = place.task_times().unzip();
@@ -450,7 +459,7 @@ impl Recorder {
     /// Records that a task sent behind a failed one was not run.
     pub(crate) fn not_run(&self, place: &Place, host: &str) {
         let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-        sent.iter().for_each(|handler| _ = self.note(&Event::Not(self.entry(place, host, handler))));
+        sent.iter().for_each(|handler| _ = self.note(&place.play, &Event::Not(self.entry(place, host, handler))));
     }
 
     /// Groups, hosts or facts that a task added to the run, for explanations.
@@ -500,7 +509,7 @@ impl Recorder {
             Step::Done(done, items) => {
                 for handler in &done.notify {
                     self.remember_notification(place, host, handler);
-                    self.note(&Event::Notified(self.entry(place, host, handler)));
+                    self.note(&place.play, &Event::Notified(self.entry(place, host, handler)));
                 }
                 return Restored::Done(done, items);
             }
@@ -548,28 +557,25 @@ impl Recorder {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         for one in pending {
             // From now on they belong to this run.
-            let entry = Entry {
-                task: one.task.clone(),
-                origin: one.origin.clone(),
-                when: one.when.clone(),
-                ..self.named(&one.host, &one.play, &one.handler)
-            };
-            self.note(&Event::Notified(entry));
-            carried.entry((one.host.clone(), one.play.clone())).or_default().push(one.handler.clone());
+            let entry =
+                Entry { task: one.task.clone(), origin: one.origin.clone(), when: one.when.clone(), ..self.left(one) };
+            let play = one.play_key();
+            self.note(&play, &Event::Notified(entry));
+            carried.entry((one.host.clone(), play)).or_default().push(one.handler.clone());
         }
     }
 
     /// Handlers of earlier runs for a host in a play.
-    pub(crate) fn carried(&self, host: &str, play: &str) -> Vec<String> {
+    pub(crate) fn carried(&self, host: &str, play: &PlayKey) -> Vec<String> {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        carried.remove(&(host.to_owned(), play.to_owned())).unwrap_or_default()
+        carried.remove(&(host.to_owned(), play.clone())).unwrap_or_default()
     }
 
     /// Warning about handlers that the run took over and whose plays it did not reach on their hosts, if there are any.
     pub(crate) fn unreached(&self) -> Option<String> {
         let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = |((host, play), names): (&(String, String), &Vec<String>)| {
-            format!("{host}: '{}' of play '{play}'", self.secrets.mask(&names.join("', '")))
+        let left = |((host, play), names): (&(String, PlayKey), &Vec<String>)| {
+            format!("{host}: '{}' of play '{}'", self.secrets.mask(&names.join("', '")), play.name)
         };
         let mut lines: Vec<String> = carried.iter().map(left).collect();
         lines.sort_unstable();
@@ -583,32 +589,38 @@ impl Recorder {
         })
     }
 
-    /// Records that a notified handler has run on a host.
-    pub(crate) fn ran(&self, host: &str, play: &str, handler: &str) {
-        let key = (host.to_owned(), play.to_owned(), handler.to_owned());
+    /// Records that a notified handler has run on a host with this address.
+    pub(crate) fn ran(&self, host: (&str, &str), play: &PlayKey, handler: &str) {
+        let key = (host.0.to_owned(), play.clone(), handler.to_owned());
         self.notified.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        self.note(&Event::Ran(self.named(host, play, handler)));
+        self.note(play, &Event::Ran(self.named(host, play, handler)));
     }
 
     /// Discards the notifications of a handler that the play does not have: it can never run.
-    pub(crate) fn unknown(&self, play: &str, handler: &str) {
+    pub(crate) fn unknown(&self, play: &PlayKey, handler: &str) {
         let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
-        for (host, ..) in notified.extract_if(|(_, of, name)| of == play && name == handler) {
-            self.note(&Event::Dismissed(self.named(&host, play, handler)));
+        for ((host, ..), address) in notified.extract_if(|(_, of, name), _| of == play && name == handler) {
+            self.note(play, &Event::Dismissed(self.named((&host, &address), play, handler)));
         }
     }
 
     /// Records that the user discarded these handlers.
     pub(crate) fn dismiss(&self, pending: &[Pending]) {
         for one in pending {
-            self.note(&Event::Dismissed(self.named(&one.host, &one.play, &one.handler)));
+            self.note(&one.play_key(), &Event::Dismissed(self.left(one)));
         }
     }
 
-    fn named(&self, host: &str, play: &str, handler: &str) -> Entry {
+    /// Entry of a handler that an earlier run left, with the address that its host had.
+    fn left(&self, one: &Pending) -> Entry {
+        self.named((&one.host, &one.address), &one.play_key(), &one.handler)
+    }
+
+    fn named(&self, (host, address): (&str, &str), play: &PlayKey, handler: &str) -> Entry {
         Entry {
             host: host.to_owned(),
-            play: play.to_owned(),
+            address: address.to_owned(),
+            play: play.name.to_string(),
             handler: mask::text(handler, &self.secrets),
             run: self.run.run.clone(),
             ..Entry::default()

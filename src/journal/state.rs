@@ -123,9 +123,22 @@ impl State {
         Ok(self.runs_folder()?.join(format!("{name}{FETCHED}.jsonl")))
     }
 
-    /// Path of a project's ledger of handlers.
-    pub(super) fn ledger_file(&self, project: &str) -> PathBuf {
-        self.root.join("handlers").join(format!("{project}.jsonl"))
+    /// Path of the ledger of handlers with this name.
+    pub(super) fn ledger_file(&self, name: &str) -> PathBuf {
+        self.root.join("handlers").join(format!("{name}.jsonl"))
+    }
+
+    /// All ledgers of handlers.
+    pub(super) fn ledger_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.root.join("handlers")).into_iter().flatten().take(ENTRIES).flatten();
+        let is_ledger = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
+        entries.map(|entry| entry.path()).filter(is_ledger).collect()
+    }
+
+    /// Whether each of these runs is active.
+    pub(super) fn alive(&self) -> impl Fn(&str) -> bool {
+        let runs = self.runs();
+        move |name| runs.iter().any(|run| run.run == name && run.is_alive())
     }
 
     /// Creates the directories with access for their owner only.
@@ -215,6 +228,11 @@ pub fn looks_like_run(word: &str) -> bool {
             b'x' => byte.is_ascii_hexdigit(),
             other => byte == other,
         })
+}
+
+/// Name of the ledger of a file with plays.
+pub(super) fn ledger_name(file: &str) -> String {
+    hex::encode(Sha256::digest(format!("play\0{file}"))).chars().take(16).collect()
 }
 
 /// Hash of playbooks and inventory sources; equal for runs over the same ones.

@@ -12,6 +12,7 @@ use super::run::vars_files;
 use super::stream::Window;
 use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
+use crate::journal::PlayKey;
 use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
@@ -23,6 +24,8 @@ pub(super) struct HostRun {
     pub(super) notifications: IndexSet<String>,
     /// Notifications from earlier runs, delivered at the end of the play.
     pub(super) carried: Vec<String>,
+    /// Address of the host for the journal.
+    pub(super) address: Arc<str>,
     /// Ids of the handlers that will run.
     pub(super) notified: HashSet<u64>,
     /// Notifications being flushed, with the ids of their handlers that have not run.
@@ -44,6 +47,7 @@ impl HostRun {
             cursor,
             notifications: IndexSet::new(),
             carried: Vec::new(),
+            address: Arc::default(),
             notified: HashSet::new(),
             flushing: IndexMap::new(),
             pending: None,
@@ -129,6 +133,8 @@ pub(super) struct Batch {
     pub(super) shared: Arc<Shared>,
     pub(super) world: Arc<World>,
     pub(super) play: Arc<Play>,
+    /// Identity of the play in the journal.
+    pub(super) key: PlayKey,
     /// Number of the play in the run and of the batch in the play.
     pub(super) number: (u32, u32),
     pub(super) strategy: Strategy,

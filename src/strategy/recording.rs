@@ -53,8 +53,10 @@ impl Batch {
     }
 
     fn place(&self, task: &Arc<Task>, host: &Arc<str>, at: At, once: bool) -> Arc<Place> {
-        let rescuable = self.hosts.get(host).is_some_and(|run| run.cursor.would_rescue());
-        Arc::new(Place::new(at, &self.play.name, Traits { once, handler: task.handler, rescuable }))
+        let run = self.hosts.get(host);
+        let rescuable = run.is_some_and(|run| run.cursor.would_rescue());
+        let address = run.map(|run| Arc::clone(&run.address)).unwrap_or_default();
+        Arc::new(Place::new(at, self.key.clone(), address, Traits { once, handler: task.handler, rescuable }))
     }
 
     /// Places of a task on these hosts, and the outcomes the resumed run recorded there.
@@ -103,7 +105,8 @@ impl Batch {
     pub(super) fn take_carried(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
-            run.carried = recorder.carried(host, &self.play.name);
+            run.carried = recorder.carried(host, &self.key);
+            run.address = self.world.address_of(host).into();
         }
     }
 
@@ -116,7 +119,7 @@ impl Batch {
         run.flushing.retain(|name, handlers| {
             let is_last = handlers.remove(&task.id) && handlers.is_empty();
             if is_last {
-                recorder.ran(&outcome.host, &self.play.name, name);
+                recorder.ran((&outcome.host, &run.address), &self.key, name);
                 carried.retain(|left| left != name);
             }
             !is_last
@@ -129,7 +132,8 @@ impl Batch {
         for (host, run) in &mut self.hosts {
             let is_through = !run.out && !run.ended && !run.cursor.is_in_handlers() && !run.cursor.is_failing();
             if is_through && !run.flushing.is_empty() {
-                run.flushing.drain(..).for_each(|(name, _)| recorder.ran(host, &self.play.name, &name));
+                let host: (&str, &str) = (host, &run.address);
+                run.flushing.drain(..).for_each(|(name, _)| recorder.ran(host, &self.key, &name));
             }
         }
     }

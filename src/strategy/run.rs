@@ -15,6 +15,7 @@ use super::play::{Batch, Gone, HostRun, Strategy};
 use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
 use crate::error::{Error, Result};
+use crate::journal::PlayKey;
 use crate::outcome::{HostFacts, Size, kept, truth};
 use crate::output::{Event, Recap, Stats};
 use crate::plan::{Cursor, TagFilter, UNSELECTED};
@@ -354,6 +355,7 @@ impl PlaybookRun {
             shared: Arc::clone(&self.shared),
             world: Arc::clone(&self.world),
             handlers: Handlers::new(&play.handlers, &play.frame, &context),
+            key: PlayKey::of(play),
             play: Arc::clone(play),
             number,
             strategy,

@@ -249,7 +249,7 @@ impl Batch {
             let found: Vec<Arc<Task>> = self.handlers.find(name).into_iter().cloned().collect();
             if found.is_empty() {
                 if let Some(recorder) = self.shared.recorder() {
-                    recorder.unknown(&self.play.name, name);
+                    recorder.unknown(&self.key, name);
                 }
                 let hint = did_you_mean(name, self.handlers.known());
                 let message = format!(

@@ -232,6 +232,20 @@ impl World {
         context
     }
 
+    /// Address that the variables of a host name, with a port if that is not 22; empty if they name none.
+    pub fn address_of(self: &Arc<World>, name: &Arc<str>) -> String {
+        let context = self.host_context(name);
+        let named = |names: [&str; 2]| {
+            let found = names.iter().find_map(|name| context.variable(name).ok().flatten());
+            found.map(|value| windlass_template::text(&value).trim().to_lowercase()).filter(|text| !text.is_empty())
+        };
+        let Some(address) = named(["ansible_host", "ansible_ssh_host"]) else { return String::new() };
+        match named(["ansible_port", "ansible_ssh_port"]).filter(|port| port != "22") {
+            Some(port) => format!("{address} port {port}"),
+            None => address,
+        }
+    }
+
     /// Directory of the running playbook, or the configured one.
     pub fn playbook_dir(&self) -> PathBuf {
         match &self.play {

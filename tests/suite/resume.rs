@@ -388,6 +388,78 @@ fn handler_that_another_run_took_over_keeps_its_origin() {
 }
 
 #[test]
+fn pending_handler_is_found_by_a_playbook_that_imports_its_own_and_with_another_inventory() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("site.yml", "- import_playbook: play.yml\n");
+    project.write("other", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    let run = project.run_id();
+    fs::remove_file(project.path("block")).unwrap();
+    let found = "a: 'restart' of play 'main'";
+    project.play(&["site.yml"]).ends(0).has(found).has("b: 'restart'");
+    project.run(&["playbook", "-i", "other", "site.yml"]).ends(0).has(found).lacks("b: 'restart'");
+    project.run(&["runs", "show", &run]).has(found);
+    project.run(&["playbook", "-i", "other", "site.yml", "--pending-handlers", "run"]).ends(0);
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+    project.play(&[]).ends(0).lacks(found).has("b: 'restart'");
+}
+
+#[test]
+fn pending_handler_of_another_machine_of_the_same_name_is_neither_run_nor_forgotten() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    let at = |address: &str| format!("a ansible_connection=local ansible_host={address}\n");
+    project.write("hosts", &at("10.0.0.1"));
+    project.write("staging", &at("10.0.0.2"));
+    project.write("local", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.run(&["playbook", "-i", "staging", "play.yml", "--pending-handlers", "skip"]).ends(0).lacks("restart");
+    project.play(&[]).ends(0).has("a (10.0.0.1): 'restart' of play 'main'");
+    // An inventory that names no address means any machine of the name.
+    project.run(&["playbook", "-i", "local", "play.yml"]).ends(0).has("a (10.0.0.1): 'restart' of play 'main'");
+    project.run(&["playbook", "-i", "local", "play.yml", "--pending-handlers", "run"]).ends(0);
+    assert!(project.lines("log").contains(&"restart a".to_owned()));
+    project.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn plays_of_the_same_name_in_two_files_have_their_own_pending_handlers() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("other.yml", &fs::read_to_string(project.path("play.yml")).unwrap().replace("config-", "other-"));
+    project.write("site.yml", "- import_playbook: play.yml\n- import_playbook: other.yml\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["other.yml"]).ends(0).lacks("have not run");
+    project.play(&[]).ends(0).has("a: 'restart' of play 'main'");
+    let before = project.lines("log").iter().filter(|line| *line == "restart a").count();
+    project.play(&["site.yml", "--pending-handlers", "run"]).ends(0);
+    let after = project.lines("log").iter().filter(|line| *line == "restart a").count();
+    assert_eq!(after - before, 1);
+}
+
+#[test]
+fn pending_handlers_of_an_earlier_release_are_taken_over() {
+    let project = Project::new(&handlers(NOTIFY, ""));
+    project.write("site.yml", "- import_playbook: play.yml\n");
+    project.play(&["site.yml"]).ends(0);
+    let journal = fs::read_dir(project.path("state/windlass/runs")).unwrap().next().unwrap().unwrap().path();
+    let name = journal.file_stem().unwrap().to_str().unwrap().split_once('.').unwrap().1.to_owned();
+    let ledger = format!("state/windlass/handlers/{name}.jsonl");
+    let line = "{\"e\":\"notified\",\"host\":\"a\",\"play\":\"main\",\"handler\":\"restart\",\"task\":\"copy (0)\",\
+                \"run\":\"20260131-235959-0a1b2c\",\"when\":\"2026-01-31T23:59:59Z\"}\n";
+    project.write(&ledger, line);
+    let found = "a: 'restart' of play 'main', notified by copy, run 20260131-235959-0a1b2c";
+    project.play(&["site.yml", "--no-journal"]).ends(0).has(found);
+    project.play(&["site.yml"]).ends(0).has(found);
+    assert!(!project.path(&ledger).exists());
+    project.play(&["--pending-handlers", "skip"]).ends(0);
+    project.play(&["site.yml"]).ends(0).lacks("have not run");
+}
+
+#[test]
 fn handler_that_play_does_not_have_is_not_pending() {
     let notify = NOTIFY.replace("[restart, topic]", "[restart, absent]");
     let project = Project::new(&handlers(&notify, ""));

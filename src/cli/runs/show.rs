@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{pending_of, rerun, result};
-use crate::journal::{At, Done, ItemDone, Journal, Record, RunFile, State, Withheld};
+use super::{rerun, result};
+use crate::journal::{At, Done, ItemDone, Journal, Ledger, Record, RunFile, State, Withheld};
 use crate::output::{Printer, clipped, first_line, table};
 use crate::report::{Kind, item_label, to_second};
 use crate::settings::Color;
@@ -32,13 +32,13 @@ pub(super) fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Pr
     line("hosts".to_owned());
     hosts(journal).into_iter().for_each(|row| line(format!("  {row}")));
     let is_running = journal.end.is_none() && run.is_alive();
-    let pending = pending_of(state, run);
+    let pending = Ledger::all(state).into_iter().filter(|one| one.run == run.run);
     for (title, lines) in [
         ("failures", failures(journal)),
         (if is_running { "running now" } else { "stopped at" }, unanswered(journal)),
         (
             "pending handlers",
-            pending.iter().map(|one| format!("  {}: '{}' of play '{}'", one.host, one.handler, one.play)).collect(),
+            pending.map(|one| format!("  {}: '{}' of play '{}'", one.host, one.handler, one.play)).collect(),
         ),
     ] {
         if !lines.is_empty() {
