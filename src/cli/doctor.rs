@@ -238,6 +238,7 @@ fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
                 secrets: Secrets::default(),
                 extra_vars: Arc::default(),
                 python: LazyLock::new(python),
+                jobs: Jobs::default(),
             };
             (finding, Some(Arc::new(World::new(Arc::new(run), Arc::new(inventory)))))
         }

@@ -310,6 +310,94 @@ fn job_of_a_become_user_keeps_out_later_runs_as_that_user() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+/// Adds the login of an unprivileged user, who may become root, as the host `games`.
+fn add_games(machine: &Machine) {
+    use std::os::unix::fs::PermissionsExt as _;
+    // The test has its own mounts.
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let line = |line: &str| match line.strip_suffix("/usr/sbin/nologin").filter(|_| line.starts_with("games:")) {
+        Some(start) => format!("{start}/bin/sh\n"),
+        None => format!("{line}\n"),
+    };
+    fs::write("/dev/shm/passwd", passwd.lines().map(line).collect::<String>()).unwrap();
+    let script = "mount --bind /dev/shm/passwd /etc/passwd && mount -t tmpfs -o mode=755 tmpfs /etc/sudoers.d && umask 227 && \
+                  echo 'games ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/games";
+    assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    fs::set_permissions(machine.0.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let hosts = fs::read_to_string(machine.path("hosts")).unwrap();
+    let web = hosts.lines().next().unwrap().replace("ansible_user=root", "ansible_user=games");
+    let remote = machine.path("remote").display().to_string();
+    let games = web.replacen("web1", "games", 1).replace(&remote, "/dev/shm/remote-games");
+    fs::write(machine.path("hosts"), format!("{hosts}{games}\n")).unwrap();
+}
+
+#[test]
+fn runs_that_become_root_exclude_each_other_whoever_logs_in() {
+    if !in_own_namespace("runs_that_become_root_exclude_each_other_whoever_logs_in") || !windlass_testing::has("sudo") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    add_games(&machine);
+    let wait = "touch /dev/shm/begun; while [ ! -e /dev/shm/go ]; do sleep 0.05; done";
+    machine.playbook("long.yml", &format!("shell: {wait}\n      become: true"));
+    machine.playbook("short.yml", "command: 'true'\n      become: true");
+    machine.playbook("unprivileged.yml", "command: 'true'");
+    for (first, second) in [("games", "web1"), ("web1", "games")] {
+        let long = machine.start(&["playbook", "long.yml", "-l", first]);
+        exists(Path::new("/dev/shm/begun"));
+        let (code, said) = machine.start(&["playbook", "short.yml", "-l", second, "--lock", "fail"]).ends();
+        assert_eq!(code, Some(4), "{first}, {second}: {said}");
+        assert!(said.contains("is locked by another run: root@") && said.contains("`playbook long.yml`"), "{said}");
+        fs::write("/dev/shm/go", "").unwrap();
+        assert_eq!(long.ends().0, Some(0));
+        ["/dev/shm/go", "/dev/shm/begun"].iter().for_each(|path| fs::remove_file(path).unwrap());
+    }
+}
+
+#[test]
+fn login_user_holds_its_lock_while_another_user_works() {
+    if !in_own_namespace("login_user_holds_its_lock_while_another_user_works") || !windlass_testing::has("sudo") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    let wait = "touch /dev/shm/begun; while [ ! -e /dev/shm/go ]; do sleep 0.05; done";
+    machine.playbook("games.yml", &format!("shell: {wait}\n      become: true\n      become_user: games"));
+    machine.playbook("root.yml", "command: 'true'");
+    let games = machine.start(&["playbook", "games.yml"]);
+    exists(Path::new("/dev/shm/begun"));
+    let (code, said) = machine.start(&["playbook", "root.yml", "--lock", "fail"]).ends();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook games.yml`"), "{said}");
+    let waiting = machine.start(&["playbook", "games.yml"]);
+    waiting.says("waiting for the lock of this host");
+    fs::write("/dev/shm/go", "").unwrap();
+    assert_eq!(games.ends().0, Some(0));
+    let (code, said) = waiting.ends();
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn job_starts_once_the_other_run_has_ended() {
+    if !in_own_namespace("job_starts_once_the_other_run_has_ended") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    machine.playbook(
+        "job.yml",
+        &format!("shell: touch {}\n      async: 60\n      poll: 1", machine.path("made").display()),
+    );
+    let first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let job = machine.start(&["playbook", "job.yml"]);
+    job.says("waiting for the lock of this host");
+    fs::write(machine.path("go"), "").unwrap();
+    assert_eq!(first.ends().0, Some(0));
+    let (code, said) = job.ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(machine.path("made").exists());
+}
+
 #[test]
 fn job_of_more_than_a_day_is_a_service_and_holds_no_lock() {
     if !in_own_namespace("job_of_more_than_a_day_is_a_service_and_holds_no_lock") {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     thread,
     time::{Duration, Instant},
 };
@@ -23,12 +23,15 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Admits requests once the run holds the host lock.
 #[derive(Default)]
-pub(crate) struct Gate(Mutex<State>);
+pub(crate) struct Gate {
+    terms: OnceLock<LockTerms>,
+    /// Its own mutex, since requests that a thread admits in order may lock the host for their jobs too.
+    held: Mutex<Option<HostLock>>,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
-    terms: Option<LockTerms>,
-    lock: Option<HostLock>,
     /// Locking is impossible here, and the user was warned.
     given_up: bool,
     /// Requests in order of arrival, while a thread waits for the lock.
@@ -36,13 +39,13 @@ struct State {
     waiting: bool,
 }
 
-impl State {
+impl Gate {
     /// Tries to lock. Also returns `Held` where locking is impossible, the first time with the reason.
-    fn attempt(&mut self, terms: &LockTerms, locking: Locking) -> (Attempt, Option<String>) {
-        if self.given_up {
+    fn attempt(&self, state: &mut State, terms: &LockTerms, locking: Locking) -> (Attempt, Option<String>) {
+        if state.given_up {
             return (Attempt::Held, None);
         }
-        let attempt = match &mut self.lock {
+        let attempt = match &mut *lock(&self.held) {
             Some(lock) => lock.attempt(terms, locking).map_err(|error| crate::process::reason(&error)),
             slot @ None => HostLock::new().and_then(|lock| {
                 slot.insert(lock).attempt(terms, locking).map_err(|error| crate::process::reason(&error))
@@ -50,29 +53,27 @@ impl State {
         };
         attempt.map_or_else(
             |reason| {
-                self.given_up = true;
+                state.given_up = true;
                 (Attempt::Held, Some(format!("The host is not locked against other runs: {reason}.")))
             },
             |attempt| (attempt, None),
         )
     }
-}
 
-impl Gate {
-    /// Stores the terms of the host lock.
+    /// Stores the terms of the host lock, which come once.
     pub(super) fn agree(&self, terms: LockTerms) {
-        lock(&self.0).terms = Some(terms);
+        let _ = self.terms.set(terms);
     }
 
     /// The terms of the host lock, for executors of other users.
     pub(crate) fn terms(&self) -> Option<LockTerms> {
-        lock(&self.0).terms.clone()
+        self.terms.get().cloned()
     }
 
     /// Locks the host for a job of this run, with the run that holds it; `None` if the run holds no lock.
     pub(super) fn share(&self, job: &str) -> io::Result<Option<(JobLock, Holder)>> {
-        let state = lock(&self.0);
-        let (Some(terms), Some(held)) = (&state.terms, &state.lock) else { return Ok(None) };
+        let held = lock(&self.held);
+        let (Some(terms), Some(held)) = (self.terms.get(), &*held) else { return Ok(None) };
         Ok(held.share(&terms.run, job)?.map(|shared| (shared, terms.holder.clone())))
     }
 
@@ -85,10 +86,10 @@ impl Gate {
     ) -> Option<(Request<Value>, Vec<u8>)> {
         let Some(locking) = request.lock else { return Some((request, blob)) };
         let id = request.id;
-        let mut state = lock(&self.0);
-        let Some(terms) = state.terms.clone() else { return Some((request, blob)) };
+        let Some(terms) = self.terms() else { return Some((request, blob)) };
+        let mut state = lock(&self.state);
         if !state.waiting {
-            let holder = match state.attempt(&terms, locking) {
+            let holder = match self.attempt(&mut state, &terms, locking) {
                 (Attempt::Held, warning) => {
                     drop(state);
                     if let Some(message) = warning {
@@ -119,7 +120,7 @@ impl Gate {
 
     /// Removes a request from the queue; false if it is running already.
     pub(super) fn cancel(&self, session: &Session, id: u64) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         let place = state.queue.iter().position(|(request, _)| request.id == id);
         let Some((request, _)) = place.and_then(|place| state.queue.remove(place)) else { return false };
         session.done(id, failed(format!("The {} action was cancelled.", request.module)), &[]);
@@ -128,9 +129,9 @@ impl Gate {
 
     /// Drops waiting requests, and releases the lock.
     pub(super) fn end(&self) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         state.queue.clear();
-        if let Some(lock) = &mut state.lock {
+        if let Some(lock) = &mut *lock(&self.held) {
             lock.release();
         }
         state.given_up = true;
@@ -145,7 +146,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
         let waited = began.elapsed();
         if beat.is_none_or(|beat| beat.elapsed() >= HEARTBEAT) {
             beat = Some(Instant::now());
-            let ids: Vec<u64> = lock(&session.gate.0).queue.iter().map(|(request, _)| request.id).collect();
+            let ids: Vec<u64> = lock(&session.gate.state).queue.iter().map(|(request, _)| request.id).collect();
             for id in ids {
                 let left = limit.saturating_sub(waited).as_secs();
                 let event = Event::LockWait { holder: holder.clone(), waited: waited.as_secs(), left };
@@ -153,12 +154,12 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
             }
         }
         thread::sleep(PAUSE.min(limit));
-        let mut state = lock(&session.gate.0);
+        let mut state = lock(&session.gate.state);
         let Some(locking) = state.queue.iter().filter_map(|(request, _)| request.lock).max() else {
             state.waiting = false;
             return;
         };
-        match state.attempt(terms, locking) {
+        match session.gate.attempt(&mut state, terms, locking) {
             (Attempt::Held, warning) => {
                 // The state stays locked, so that new requests do not overtake waiting ones.
                 for (request, blob) in std::mem::take(&mut state.queue) {

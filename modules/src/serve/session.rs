@@ -72,14 +72,13 @@ impl Session {
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
             ToExecutor::Lock(terms) => self.gate.agree(terms),
-            ToExecutor::Run(mut request) => {
+            ToExecutor::Run(request) => {
                 let module = crate::registry::find(&request.module).filter(|_| !request.check);
                 if let Some(user) = module.and_then(|module| module.removes(&request.args)) {
                     self.users.leave(user);
                 }
-                match request.become_user.take() {
-                    None => self.run_here(request, blob),
-                    Some(become_user) => self.users.run(self.clone(), become_user, request, blob),
+                if let Some((request, blob)) = self.gate.admit(self, request, blob) {
+                    self.run_now(request, blob);
                 }
             }
             ToExecutor::Content { id, content, last } => match self.route(id) {
@@ -96,11 +95,11 @@ impl Session {
                 Some(Route::Here(job)) => job.cancel(),
                 Some(Route::There(relay)) => relay.cancel(id),
                 Some(Route::Locked) if self.gate.cancel(self, id) => {}
-                Some(Route::Locked) => {
-                    if let Some(Route::Here(job)) = self.route(id) {
-                        job.cancel();
-                    }
-                }
+                Some(Route::Locked) => match self.route(id) {
+                    Some(Route::Here(job)) => job.cancel(),
+                    Some(Route::There(relay)) => relay.cancel(id),
+                    Some(Route::Locked) | None => {}
+                },
                 None => {}
             },
             ToExecutor::Ping { id } => match self.route(id) {
@@ -112,14 +111,11 @@ impl Session {
         }
     }
 
-    fn run_here(self: &Arc<Session>, request: Request<Value>, blob: Vec<u8>) {
-        if let Some((request, blob)) = self.gate.admit(self, request, blob) {
-            self.run_now(request, blob);
-        }
-    }
-
-    /// Runs a request that holds its lock.
+    /// Runs a request for which this process holds the host lock. Another user's executor takes its own too.
     pub(super) fn run_now(self: &Arc<Session>, mut request: Request<Value>, blob: Vec<u8>) {
+        if let Some(become_user) = request.become_user.take() {
+            return self.users.run(self.clone(), become_user, request, blob);
+        }
         let id = request.id;
         if let Some(wanted) = request.detached.take() {
             let answer = detached::start(request, wanted, &blob, &self.word, &self.gate);
