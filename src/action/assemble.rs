@@ -1,6 +1,6 @@
 //! `assemble`: joins fragments of the project on the controller; fragments on a host are the module's work.
 
-use windlass_template::Value;
+use windlass_template::{Read, Value};
 
 use super::{ActionContext, Content, Failure};
 use crate::outcome::TaskResult;
@@ -16,6 +16,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let pattern = context.text("regexp").map(|text| windlass_python_regex::compile(&text, Default::default()));
     let pattern = pattern.transpose().map_err(|message| format!("Invalid Regexp: {message}"))?;
     let hidden = context.flag("ignore_hidden").unwrap_or(false);
+    context.files.reads().note(Read::Search(format!("{}/*", folder.display())));
     let found = std::fs::read_dir(&folder)
         .map_err(|error| Failure::Failed(format!("Source ({}) is not a directory: {error}", folder.display())))?;
     let mut paths = Vec::new();

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use sha1::{Digest as _, Sha1};
 use windlass_modules::{has_secrets, invocation, secret_values};
 use windlass_protocol::{Delivery, Detached, Request};
-use windlass_template::{Compat, Context, Value, from_json, to_json};
+use windlass_template::{Compat, Context, Read, Value, from_json, to_json};
 
 use super::ahead::Ahead;
 use super::hashes::{self, Hashes, Senders};
@@ -215,6 +215,12 @@ impl Content {
 impl ActionContext {
     /// Content of a file of the project.
     pub fn content_of(&self, path: &Path, decrypt: bool) -> Result<Content, Failure> {
+        self.files.reads().note(Read::File(path.to_owned()));
+        self.content_made(path, decrypt)
+    }
+
+    /// Content of a file that is no input of the run, such as one that a plugin has made.
+    pub(super) fn content_made(&self, path: &Path, decrypt: bool) -> Result<Content, Failure> {
         let senders = match self.world.run.settings.connect.peer_transfer {
             true => Senders::Hosts,
             false => Senders::Controller,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use minijinja::value::ValueKind;
 use windlass_modules::files::checksum::Hasher;
-use windlass_template::Value;
+use windlass_template::{Read, Value};
 
 use super::{ActionContext, Content, Failure};
 use crate::outcome::{Arguments, TaskResult};
@@ -152,6 +152,7 @@ impl<'a> Tree<'a> {
             ));
         }
         // The files of a folder precede its subfolders' files.
+        self.context.files.reads().note(Read::Search(format!("{}/*", folder.display())));
         let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
             .map_err(|error| fail(folder, error))?
             .flatten()

@@ -198,7 +198,7 @@ async fn run_command(
 
 /// Copies a file of the controller to the host, also in check mode: plugins put files there that they remove again.
 async fn put(context: &ActionContext, local: &Path, remote: &str) -> Result<TaskResult, Failure> {
-    let content = context.content_of(local, false)?;
+    let content = context.content_made(local, false)?;
     let context = ActionContext { check: false, ahead: None, ..context.clone() };
     failing(written(&context, IndexMap::from([("dest".into(), Value::from(remote))]), content).await?)
 }

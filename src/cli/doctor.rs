@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::executor::Image;
 use crate::foreign::AnsibleCore;
 use crate::journal::State;
+use crate::outcome::Jobs;
 use crate::output::{Printer, Secrets};
 use crate::settings::{Color, Config, Settings};
 use crate::vars::{FindPython, Run, World, connection_variables};

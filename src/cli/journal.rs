@@ -10,8 +10,8 @@ use clap::Args;
 use super::session::Session;
 use crate::error::{Error, Result};
 use crate::journal::{
-    Alike, Inputs, Journal, Pending, PlayKey, Recorder, Replay, Start, State, differences, expire, is_same,
-    looks_like_run, unfinished,
+    Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, differences, expire,
+    is_same, looks_like_run, unfinished,
 };
 use crate::output::Event;
 use crate::playbook::Play;
@@ -30,6 +30,9 @@ pub(super) struct JournalOptions {
     /// Resume even if the playbook, inventory or variables have changed
     #[arg(long)]
     resume_anyway: bool,
+    /// Resume on another machine, whose environment may differ: in the next pod of a run
+    #[arg(long, hide = true, requires = "resume")]
+    resume_elsewhere: bool,
     /// Policy for handlers that earlier runs notified but never ran [default: ask]
     #[arg(long, value_name = "WHAT", value_enum)]
     pending_handlers: Option<PendingHandlers>,
@@ -189,7 +192,12 @@ fn of_hosts(world: &Arc<World>, mut pending: Vec<Pending>) -> Vec<Pending> {
 
 /// Reads the journal of the run to resume. Fails if the run cannot be resumed.
 fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<Journal> {
-    let (run, journal) = unfinished(state, inputs, options.wanted())?;
+    let (run, mut journal) = unfinished(state, inputs, options.wanted())?;
+    if options.resume_elsewhere {
+        let is_of_machine =
+            |record: &Record| matches!(record, Record::File(file) if file.kind == InputKind::Environment);
+        journal.records.retain(|record| !is_of_machine(record));
+    }
     let mut found = differences(&journal, inputs);
     found.extend(Replay::new(&journal).unrepeatable());
     if found.is_empty() {

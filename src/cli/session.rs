@@ -176,7 +176,13 @@ pub(super) fn modules(settings: &Settings, files: Arc<Files>) -> Arc<Modules> {
 }
 
 /// The template engine of a run.
-fn engine(settings: &Settings, vault: windlass_vault::Secrets, plugins: Arc<PythonPlugins>, events: &Events) -> Engine {
+fn engine(
+    settings: &Settings,
+    vault: windlass_vault::Secrets,
+    plugins: Arc<PythonPlugins>,
+    events: &Events,
+    reads: &windlass_template::Reads,
+) -> Engine {
     Engine::new(
         &LIBRARY,
         windlass_template::Options {
@@ -186,6 +192,7 @@ fn engine(settings: &Settings, vault: windlass_vault::Secrets, plugins: Arc<Pyth
             playbook_dir: settings.playbook_dir.clone(),
             secrets: vault,
             revealed: windlass_template::Revealed::default(),
+            reads: reads.clone(),
             plugins: Some(plugins),
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             commands: windlass_bounds::child::Limits::within(settings.command_timeout),
@@ -350,7 +357,7 @@ impl Session {
         let print = own.clone();
         let print = Print::by(move |line| drop(print.send(Event::Printed { host: None, line: line.to_owned() })));
         let plugins = python_plugins(&settings, Arc::clone(&modules), print);
-        let engine = engine(&settings, vault, Arc::clone(&plugins), &own);
+        let engine = engine(&settings, vault, Arc::clone(&plugins), &own, files.reads());
         let mut output = output;
         output.plugins(&plugins)?;
         let show = show(output, queue, Masker::new(secrets.clone()));

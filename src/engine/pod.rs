@@ -149,6 +149,7 @@ fn start(place: &Place, unpacked: &Unpacked, former: Former) -> Result<Child> {
     let mut options = Vec::new();
     if let Former::Begun(run) = former {
         options.push(format!("--resume={run}"));
+        options.push("--resume-elsewhere".to_owned());
     }
     if let Some(address) = place.listen {
         options.push(format!("--shard-listen={address}"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use windlass_template::PluginKind;
+use windlass_template::{PluginKind, Read};
 
 use super::ansible_core::AnsibleCore;
 use super::listing::{Listings, with_subfolders};
@@ -102,6 +102,10 @@ impl Modules {
             }
             is_new
         };
+        // A new file may stand for a built-in module, filter, test or lookup.
+        for names in ["library/*", "[aflt]*_plugins/*.py"] {
+            self.files.reads().note(Read::Search(format!("{}/{names}", folder.display())));
+        }
         add(module_utils, "module_utils");
         add(callbacks, "callback_plugins");
         if add(modules, "library") | add(actions, "action_plugins") {

@@ -136,7 +136,9 @@ impl<'a> Collector<'a> {
 
     fn in_folders(&self, name: &[String]) -> Option<Located> {
         let inside = name.get(2..).unwrap_or_default();
-        self.folders.iter().find_map(|folder| read(folder, inside, name))
+        let is_core =
+            |folder: &PathBuf| self.modules.ansible_core().is_some_and(|core| folder.starts_with(core.site_packages()));
+        self.folders.iter().find_map(|folder| read(folder, inside, name, (!is_core(folder)).then_some(self.modules)))
     }
 
     fn in_collection(&self, name: &[String]) -> Option<Located> {
@@ -147,7 +149,7 @@ impl<'a> Collector<'a> {
             return Some(empty_package(name));
         }
         let folder = self.modules.collection(namespace, collection)?;
-        read(&folder, name.get(3..).unwrap_or_default(), name)
+        read(&folder, name.get(3..).unwrap_or_default(), name, Some(self.modules))
     }
 
     /// A module that redirects to another one.
@@ -209,17 +211,22 @@ fn absolute(import: &Import, within: &[String], is_package: bool) -> Option<Vec<
     Some(base.iter().chain(&import.module).cloned().collect())
 }
 
-/// Reads a package or module below a directory; a package takes precedence, as in Python.
-fn read(folder: &Path, inside: &[String], name: &[String]) -> Option<Located> {
+/// Reads a package or module below a directory; a package takes precedence, as in Python. `noted` notes the file.
+fn read(folder: &Path, inside: &[String], name: &[String], noted: Option<&Modules>) -> Option<Located> {
     let path: PathBuf = folder.iter().chain(inside.iter().map(AsRef::as_ref)).collect();
     let located = |text, is_package| Located { name: name.to_vec(), text, is_package, stands_for: None };
-    if let Ok(text) = windlass_bounds::read(path.join("__init__.py")) {
+    let package = path.join("__init__.py");
+    if let Ok(text) = windlass_bounds::read(&package) {
+        noted.iter().for_each(|modules| modules.note(&package));
         return Some(located(text, true));
     }
     let mut file = path.clone().into_os_string();
     file.push(".py");
-    match windlass_bounds::read(file) {
-        Ok(text) => Some(located(text, false)),
+    match windlass_bounds::read(&file) {
+        Ok(text) => {
+            noted.iter().for_each(|modules| modules.note(Path::new(&file)));
+            Some(located(text, false))
+        }
         // Python accepts a directory without `__init__.py` as a package.
         Err(_) => path.is_dir().then(|| located(Vec::new(), true)),
     }

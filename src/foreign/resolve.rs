@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use windlass_template::Read;
+
 use super::finder::Modules;
 use super::listing::with_subfolders;
 use super::module::{ForeignModule, Origin, Resolution};
@@ -19,8 +21,18 @@ impl Modules {
             return found.clone();
         }
         let found = self.look_up(name, collections);
+        if let Resolution::Foreign(module) = &found
+            && !matches!(module.origin, Origin::Core)
+        {
+            [Some(&module.path), module.action.as_ref()].into_iter().flatten().for_each(|path| self.note(path));
+        }
         self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key, found.clone());
         found
+    }
+
+    /// Notes a source of the project, which a resumed run compares.
+    pub(super) fn note(&self, path: &Path) {
+        self.files.reads().note(Read::File(path.to_owned()));
     }
 
     /// File that rejects the module, if one does.

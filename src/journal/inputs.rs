@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
+use windlass_template::Read;
 use windlass_yaml::Mapping;
 
 use super::ledger::{Ledger, Pending, PlayKey};
-use super::record::{FileRead, Header, VERSION};
+use super::record::{FileRead, Header, InputKind, VERSION};
 use super::state::{State, ledger_name, project};
 use crate::output::Secrets;
 use crate::playbook::Files;
@@ -19,6 +20,8 @@ use crate::settings::Settings;
 const FILES: usize = 20_000;
 /// Maximum part of an inventory file to compare, in bytes.
 const BYTES: u64 = 256 << 20;
+/// Size in bytes up to which a source of a task is hashed whole.
+const SOURCE: u64 = 16 << 20;
 /// Maximum depth of directories to search.
 const DEPTH: usize = 12;
 
@@ -95,8 +98,31 @@ impl Inputs<'_> {
             salt,
             extra_vars,
             hosts,
+            options: self.options(),
             resumes,
         }
+    }
+
+    /// Options and settings that change how and as whom tasks run.
+    pub(super) fn options(&self) -> BTreeMap<String, String> {
+        let (connect, other) = (&self.settings.connect, &self.settings.r#become);
+        let none = || "none".to_owned();
+        let config = self.settings.config_file.as_ref();
+        let options = [
+            ("-u", connect.remote_user.clone().unwrap_or_else(none)),
+            ("-c", connect.transport.clone()),
+            ("-b", if other.enabled { "set" } else { "not set" }.to_owned()),
+            ("--become-user", other.user.clone()),
+            ("--become-method", other.method.clone()),
+            ("ansible.cfg", config.map_or_else(none, |path| canonical(path))),
+        ];
+        options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// The configuration file.
+    pub(super) fn config_file(&self) -> Option<FileRead> {
+        let path = self.settings.config_file.as_ref()?;
+        Some(FileRead { path: canonical(path), sha256: file_hash(path)?, ..FileRead::default() })
     }
 
     /// Extra variables by name, hashed with the salt of a journal.
@@ -130,30 +156,31 @@ impl Inputs<'_> {
     pub(crate) fn files(&self, files: &Files) -> Vec<FileRead> {
         let mut found: BTreeMap<String, FileRead> = BTreeMap::new();
         let mut add = |path: String, sha256: String, inventory: bool| {
-            found.insert(path.clone(), FileRead { path, sha256, inventory });
+            found.insert(path.clone(), FileRead { path, sha256, inventory, ..FileRead::default() });
         };
         for (path, sha256) in files.take_read() {
             add(canonical(&path), sha256, false);
         }
-        if let Some(path) = &self.settings.config_file {
-            file_hash(path).into_iter().for_each(|sha256| add(canonical(path), sha256, false));
-        }
+        self.config_file().into_iter().for_each(|file| add(file.path, file.sha256, false));
         self.inventory_files().into_iter().for_each(|file| add(file.path, file.sha256, true));
         found.into_values().collect()
     }
 
-    /// Describes each file that has changed since it was read, and each new one of the inventory.
-    pub(crate) fn changed_files(&self, read: &[FileRead]) -> Vec<String> {
-        let known: BTreeMap<&str, &FileRead> = read.iter().map(|file| (file.path.as_str(), file)).collect();
-        let mut found = Vec::new();
-        for file in known.values() {
-            match file_hash(Path::new(&file.path)) {
-                None => found.push(format!("{} was read and is missing", file.path)),
-                Some(now) if now != file.sha256 => found.push(format!("{} has changed", file.path)),
-                Some(_) => {}
-            }
-        }
-        let appeared = self.inventory_files().into_iter().filter(|file| !known.contains_key(file.path.as_str()));
+    /// Describes each input that has changed since it was read, and each new file of the inventory. `salt` is the
+    /// journal's.
+    pub(crate) fn changed_files(&self, read: &[FileRead], salt: &str) -> Vec<String> {
+        // Of an input that was read several times, the last hash counts.
+        let known: BTreeMap<(&str, InputKind), &FileRead> =
+            read.iter().map(|file| ((file.path.as_str(), file.kind), file)).collect();
+        // A missing file that the run created and read later has a hash of its own.
+        let is_read_later = |file: &FileRead| {
+            file.kind == InputKind::Missing && known.contains_key(&(file.path.as_str(), InputKind::File))
+        };
+        let compared = known.values().filter(|file| !is_read_later(file));
+        let mut found: Vec<String> = compared.filter_map(|file| changed(file, salt)).collect();
+        let known: BTreeSet<&str> =
+            known.keys().filter(|(_, kind)| *kind == InputKind::File).map(|(path, _)| *path).collect();
+        let appeared = self.inventory_files().into_iter().filter(|file| !known.contains(file.path.as_str()));
         found.extend(appeared.map(|file| format!("{} is new", file.path)));
         found
     }
@@ -178,7 +205,7 @@ impl Inputs<'_> {
         }
         let read = |path: PathBuf| {
             let sha256 = file_hash(&path)?;
-            Some(FileRead { path: path.display().to_string(), sha256, inventory: true })
+            Some(FileRead { path: path.display().to_string(), sha256, inventory: true, ..FileRead::default() })
         };
         found.into_iter().filter_map(read).collect()
     }
@@ -231,6 +258,76 @@ pub(crate) fn new_salt() -> String {
 
 pub(super) fn canonical(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| crate::paths::absolute(path)).display().to_string()
+}
+
+/// Fingerprint of an input, as the journal records it. `salt` protects values of environment variables.
+pub(super) fn fingerprint(read: Read, salt: &str) -> FileRead {
+    let (path, sha256, kind) = match read {
+        Read::File(path) => (canonical(&path), source_hash(&path).unwrap_or_default(), InputKind::File),
+        Read::Missing(path) => (absolute(&path), String::new(), InputKind::Missing),
+        Read::Search(pattern) => {
+            let pattern = absolute(Path::new(&pattern));
+            let found = windlass_template::matching(&pattern);
+            (pattern, hash_of(found.iter()), InputKind::Search)
+        }
+        Read::Environment(name) => {
+            let value = std::env::var(&name).ok();
+            let hash = value.map(|value| hash_of([salt, &name, &value].into_iter())).unwrap_or_default();
+            (name, hash, InputKind::Environment)
+        }
+    };
+    FileRead { path, sha256, kind, inventory: false }
+}
+
+/// Describes how an input differs from its record; `None` if it does not.
+fn changed(file: &FileRead, salt: &str) -> Option<String> {
+    let FileRead { path, sha256, kind, .. } = file;
+    let again = |read: Read| fingerprint(read, salt).sha256 != *sha256;
+    match kind {
+        InputKind::Missing => Path::new(path).exists().then(|| format!("{path} is new")),
+        InputKind::Search => again(Read::Search(path.clone())).then(|| format!("other files match {path} than before")),
+        InputKind::Environment => {
+            again(Read::Environment(path.clone())).then(|| format!("the environment variable {path} has another value"))
+        }
+        InputKind::File => {
+            let now = match sha256.contains('-') {
+                true => source_hash(Path::new(path)),
+                false => file_hash(Path::new(path)),
+            };
+            match now {
+                None => Some(format!("{path} was read and is missing")),
+                Some(now) => (now != *sha256).then(|| format!("{path} has changed")),
+            }
+        }
+    }
+}
+
+fn absolute(path: &Path) -> String {
+    crate::paths::absolute(path).display().to_string()
+}
+
+fn hash_of(parts: impl Iterator<Item: AsRef<str>>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hex::encode(hash.finalize())
+}
+
+/// Hash of a source that tasks send; of a large one, the hash of its start with its size and its time of change.
+fn source_hash(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() <= SOURCE {
+        return file_hash(path);
+    }
+    let mut start = vec![0; usize::try_from(SOURCE).ok()?];
+    std::fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
+    let hash = hex::encode(Sha256::digest(&start));
+    Some(format!("{hash}-{}-{}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// SHA-256 of a file's content; `None` if it is unreadable.

@@ -44,7 +44,9 @@ pub(crate) use inputs::shown_arguments;
 pub(crate) use ledger::is_same;
 pub use ledger::{Ledger, Pending, PlayKey};
 pub use reader::{Damage, Journal, read, read_file, read_header};
-pub use record::{At, Done, End, FileRead, Header, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld};
+pub use record::{
+    At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
+};
 pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
 pub(crate) use replay::Restored;
 pub use replay::{Replay, Step};

@@ -74,17 +74,45 @@ pub struct Header {
     /// Salted hash of hosts, groups and variables of an inventory that a program makes; empty if no program does.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hosts: String,
+    /// Options and settings that change how and as whom tasks run, by the name of the option.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
     /// Id of the run that this one resumes.
     pub resumes: Option<String>,
 }
 
-/// A file that was read.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Kind of an input of the control machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputKind {
+    /// A file that was read.
+    #[default]
+    File,
+    /// A file that was missing.
+    Missing,
+    /// The names of the files that match a pattern.
+    Search,
+    /// An environment variable.
+    Environment,
+}
+
+impl InputKind {
+    fn is_file(&self) -> bool {
+        *self == InputKind::File
+    }
+}
+
+/// A file or another input that was read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileRead {
-    /// Its absolute path.
+    /// Its absolute path; the pattern of a search, or the name of a variable.
     pub path: String,
-    /// SHA-256 of its bytes.
+    /// SHA-256 of its bytes, of the names that a search found, or of the journal's salt and a variable's value. Of a
+    /// large file, the hash of its start, its size and its time of change. Empty for what is missing.
     pub sha256: String,
+    /// Kind of input.
+    #[serde(default, skip_serializing_if = "InputKind::is_file")]
+    pub kind: InputKind,
     /// Whether it belongs to the inventory, where a new file counts as a difference too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub inventory: bool,

@@ -14,7 +14,7 @@ use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
 use super::log::{Lane, Log};
 use super::mask;
 use super::reader::Journal;
-use super::record::{At, Done, End, FileRead, ItemDone, PlayStart, Record, Sent, Status, Withheld};
+use super::record::{At, Done, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
 use super::replay::{Replay, Restored, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
@@ -129,6 +129,8 @@ fn json(value: &impl Serialize) -> Option<String> {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunFile,
+    /// Salt for the hashes of environment variables.
+    salt: String,
     log: Log,
     secrets: Secrets,
     /// Dry runs neither run nor forget handlers.
@@ -170,8 +172,10 @@ impl Recorder {
         let log = Log::start(file, handlers, state.runs_dir())
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
         let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());
+        let header = inputs.header(&run.run, resumes, secrets);
         let recorder = Recorder {
             run,
+            salt: header.salt.clone(),
             log,
             secrets: secrets.clone(),
             check,
@@ -181,8 +185,9 @@ impl Recorder {
             carried: Mutex::default(),
             notified: Mutex::default(),
         };
-        recorder.append(&Record::Run(Box::new(inputs.header(&recorder.run.run, resumes, secrets))));
-        inputs.inventory_files().into_iter().for_each(|file| _ = recorder.append(&Record::File(file)));
+        recorder.append(&Record::Run(Box::new(header)));
+        let read = inputs.inventory_files().into_iter().chain(inputs.config_file());
+        read.for_each(|file| _ = recorder.append(&Record::File(file)));
         recorder.files(files);
         // A resuming run copies the records, because it may be killed before it has caught up.
         for record in resumed.iter().flat_map(|journal| &journal.records) {
@@ -296,11 +301,18 @@ impl Recorder {
         self.replay.as_ref()?.order(self.plays.load(Ordering::Relaxed))
     }
 
-    /// Records the files read since the last call.
+    /// Records the files and other inputs read since the last call.
     pub(crate) fn files(&self, files: &Files) {
         for (path, sha256) in files.take_read() {
             let path = path.canonicalize().unwrap_or(path).display().to_string();
-            self.append(&Record::File(FileRead { path, sha256, inventory: false }));
+            self.append(&Record::File(FileRead { path, sha256, ..FileRead::default() }));
+        }
+        for read in files.reads().take() {
+            let input = super::inputs::fingerprint(read, &self.salt);
+            // Neither a directory nor a device has a hash.
+            if input.kind != InputKind::File || !input.sha256.is_empty() {
+                self.append(&Record::File(input));
+            }
         }
     }
 

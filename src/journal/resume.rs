@@ -99,6 +99,9 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     compare("--limit", old.limit.clone().unwrap_or_else(none), settings.inventory.limit.clone().unwrap_or_else(none));
     compare("--tags", list(&old.tags), list(&settings.tags));
     compare("--skip-tags", list(&old.skip_tags), list(&settings.skip_tags));
+    for (name, now) in inputs.options() {
+        compare(&name, old.options.get(&name).cloned().unwrap_or_else(none), now);
+    }
     let vars = inputs.hashed_vars(&old.salt);
     for (name, hash) in &old.extra_vars {
         match vars.get(name) {
@@ -117,6 +120,6 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
         Record::File(file) => Some(file.clone()),
         _ => None,
     });
-    found.extend(inputs.changed_files(&read.collect::<Vec<_>>()));
+    found.extend(inputs.changed_files(&read.collect::<Vec<_>>(), &old.salt));
     found
 }

@@ -6,6 +6,7 @@ mod validation;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_template::Read;
 use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::load::{Loader, TaskFile};
@@ -229,6 +230,7 @@ impl Loader {
         check_parts(request, &path)?;
         chain.push(path.clone());
         self.modules.add_folder(&path);
+        self.files.reads().note(Read::Search(format!("{}/*/main*", path.display())));
         let defaults = self.role_variables(&path, "defaults", request.defaults_from.as_deref(), request)?;
         let vars = self.role_variables(&path, "vars", request.vars_from.as_deref(), request)?;
         [&defaults, &vars].iter().for_each(|vars| self.warn_of_reserved(vars));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
-use windlass_template::{Context, Scope, Variable};
+use windlass_template::{Context, Reads, Scope, Variable};
 use windlass_vault::Secrets;
 use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Span};
 
@@ -23,6 +23,7 @@ pub struct Files {
     warnings: Mutex<Vec<String>>,
     /// Files read so far, for the journal.
     read: Mutex<FilesRead>,
+    reads: Reads,
 }
 
 /// Files read so far, each with the SHA-256 of its bytes.
@@ -45,7 +46,19 @@ impl FilesRead {
 impl Files {
     /// Reader with these vault secrets.
     pub fn new(secrets: Secrets, duplicate_keys: DuplicateKeys) -> Files {
-        Files { secrets, duplicate_keys, parsed: Mutex::default(), warnings: Mutex::default(), read: Mutex::default() }
+        Files {
+            secrets,
+            duplicate_keys,
+            parsed: Mutex::default(),
+            warnings: Mutex::default(),
+            read: Mutex::default(),
+            reads: Reads::default(),
+        }
+    }
+
+    /// Other inputs of the control machine, for the journal.
+    pub fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// Vault secrets.

@@ -252,6 +252,88 @@ fn changed_inputs_are_refused_by_name_unless_anyway() {
 }
 
 #[test]
+fn every_input_that_differs_is_named_and_refused() {
+    let tasks = "    - own:\n    - command: test -e FOLDER/mended\n";
+    let project = Project::new(&(head("  roles: [web]\n") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    let role = [
+        ("templates/conf.j2", "{% include 'part.j2' %}\n"),
+        ("templates/part.j2", "one\n"),
+        ("files/data", "one\n"),
+        ("files/a.conf", "one\n"),
+        ("files/note", "one\n"),
+        ("files/usual", "one\n"),
+        ("files/run.sh", "#!/bin/sh\n"),
+        ("tasks/more.yml", "- debug: msg=more\n"),
+        (
+            "tasks/main.yml",
+            "- template: {src: conf.j2, dest: FOLDER/conf}\n- copy: {src: data, dest: FOLDER/out}\n\
+             - copy: {src: '{{ item }}', dest: FOLDER/globbed}\n  with_fileglob: ['*.conf']\n- debug: {msg: \"{{ lookup('file', 'note') }}\"}\n\
+             - debug: {msg: \"{{ lookup('first_found', ['special', 'usual']) }}\"}\n- script: run.sh\n- include_tasks: more.yml\n\
+             - debug: msg=coloured\n  when: lookup('env', 'COLOUR') | length == 7\n",
+        ),
+    ];
+    role.iter().for_each(|(name, text)| project.write(&format!("roles/web/{name}"), text));
+    project.write("library/own", "#!/bin/sh\n# WANT_JSON\necho '{\"changed\": false}'\n");
+    let run = |colour: &str, words: &[&str]| {
+        let mut command = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+        Ran::of(&command.args(words).env("COLOUR", colour).output().unwrap())
+    };
+    run("scarlet", &[]).ends(2);
+    assert!(!project.journal().contains("scarlet"), "{}", project.journal());
+    project.write("mended", "");
+    let resume = ["--resume"];
+    for name in ["templates/conf.j2", "templates/part.j2", "files/data", "files/note", "files/run.sh", "tasks/more.yml"]
+    {
+        let name = format!("roles/web/{name}");
+        let before = fs::read_to_string(project.path(&name)).unwrap();
+        project.write(&name, &format!("{before}# other\n"));
+        run("scarlet", &resume).ends(5).has(&format!("{name} has changed"));
+        project.write(&name, &before);
+    }
+    let module = fs::read_to_string(project.path("library/own")).unwrap();
+    project.write("library/own", &format!("{module}# other\n"));
+    run("scarlet", &resume).has("library/own has changed");
+    project.write("library/own", &module);
+    for (name, said) in [
+        ("roles/web/files/b.conf", "roles/web/files/*.conf than before"),
+        ("roles/web/files/special", "roles/web/files/special is new"),
+        ("roles/web/defaults/main.yml", "roles/web/*/main* than before"),
+        ("library/ping", "library/* than before"),
+        ("ansible.cfg", "ansible.cfg was `none` and is "),
+    ] {
+        project.write(name, "\n");
+        run("scarlet", &resume).has(said);
+        fs::remove_file(project.path(name)).unwrap();
+    }
+    run("crimson", &resume).has("the environment variable COLOUR has another value").lacks("crimson");
+    for (words, said) in [
+        (&["-u", "deploy"][..], "-u was `none` and is `deploy`"),
+        (&["-b"], "-b was `not set` and is `set`"),
+        (&["--become-user", "games"], "--become-user was `root` and is `games`"),
+        (&["-c", "local"], "and is `local`"),
+    ] {
+        run("scarlet", &[&resume[..], words].concat()).has(said);
+    }
+    let ran = run("crimson", &["--resume", "--resume-anyway"]);
+    ran.ends(0).has("although the environment variable COLOUR has another value").lacks("TASK [web : script]");
+}
+
+#[test]
+fn end_of_a_large_source_that_changed_is_noticed() {
+    let tasks = "    - copy: {src: big, dest: FOLDER/out}\n    - command: test -e FOLDER/mended\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    // A file of this size is not hashed whole.
+    let mut bytes = vec![0; 17 << 20];
+    fs::write(project.path("big"), &bytes).unwrap();
+    project.play(&[]).ends(2);
+    bytes.push(1);
+    fs::write(project.path("big"), &bytes).unwrap();
+    project.play(&["--resume"]).ends(5).has("big has changed");
+}
+
+#[test]
 fn changed_answer_of_an_inventory_script_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));

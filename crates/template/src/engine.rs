@@ -12,6 +12,7 @@ use crate::compat::Compat;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
 use crate::plugins::Plugins;
+use crate::reads::Reads;
 use crate::registry::Library;
 use crate::scope::Scope;
 use crate::settings::Settings;
@@ -31,6 +32,8 @@ pub struct Options {
     pub secrets: Secrets,
     /// Collects decrypted texts, so that output can mask them.
     pub revealed: Revealed,
+    /// Collects inputs of the control machine.
+    pub reads: Reads,
     /// External filters, tests and lookups.
     pub plugins: Option<Arc<dyn Plugins>>,
     /// Settings of the run.

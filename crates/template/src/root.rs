@@ -18,6 +18,7 @@ use crate::globals;
 use crate::mark;
 use crate::operators;
 use crate::plain;
+use crate::reads::Read;
 
 /// Name under which the root finds itself; templates cannot spell it.
 const SELF: &str = "\u{1}root";
@@ -145,13 +146,15 @@ pub(crate) fn include(
     };
     let options = root.files.clone().unwrap_or_default();
     let mut directories = options.search_paths.clone();
-    for directory in Context::from(root.context.clone()).search_paths() {
+    let context = Context::from(root.context.clone());
+    for directory in context.search_paths() {
         directories.push(directory.join("templates"));
         directories.push(directory);
     }
     for name in &names {
         let relative = name.as_str().ok_or_else(|| Error::filter("The name of a template to include is a string."))?;
         if let Some(path) = find(relative, &directories) {
+            context.engine().options().reads.note(Read::File(path.clone()));
             let text = windlass_bounds::read_text(&path).map_err(|error| {
                 Error::new(ErrorKind::Lookup, format!("The template {} cannot be read: {error}.", path.display()))
             })?;

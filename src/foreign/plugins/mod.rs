@@ -205,6 +205,7 @@ impl PythonPlugins {
             }
         }
         let plugin = self.look_up(kind, name, native, &folders)?;
+        plugin.iter().for_each(|plugin| self.modules.note(&plugin.path));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.plugins.insert((kind, name.to_owned()), plugin.clone());
         Ok(plugin)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use windlass_template::Read;
 use windlass_yaml::Mapping;
 
 use super::RoleRequest;
@@ -43,7 +44,8 @@ impl Loader {
                 return Ok(path);
             }
         }
-        let found = folders.iter().map(|folder| without_parents(&folder.join(name))).find(|path| path.is_dir());
+        let candidates = folders.iter().map(|folder| without_parents(&folder.join(name)));
+        let found = self.files.reads().first(candidates, Path::is_dir);
         // A role behind a link is named by its own path, as in Ansible.
         let found = found.map(|path| path.canonicalize().unwrap_or(path));
         found.ok_or_else(|| {
@@ -73,6 +75,7 @@ impl Loader {
         let whole = folder.join("main");
         if from_file.is_none() && whole.is_dir() {
             let mut merged = Mapping::new();
+            self.files.reads().note(Read::Search(format!("{}/*", whole.display())));
             for file in variable_files(&whole) {
                 for (key, node) in self.files.variables(&file)?.iter() {
                     merged.insert(key.clone(), node.clone());

@@ -9,6 +9,7 @@ use windlass_yaml::boolean::is_true;
 use crate::filters::paths::{home_expanded, normalized};
 use crate::limits::{self, LONGEST_TEXT};
 use crate::python::{text, truth};
+use crate::reads::{Read, Reads};
 use crate::registry::LookupOptions;
 use crate::{Context, Error, Lookup};
 
@@ -78,16 +79,18 @@ impl Call<'_> {
         let name = home_expanded(name);
         let tidy = |path: PathBuf| PathBuf::from(normalized(&path.to_string_lossy()));
         if name.starts_with('/') {
-            return Some(tidy(PathBuf::from(name))).filter(|path| path.exists());
+            return self.reads().first([tidy(PathBuf::from(name))], Path::exists);
         }
-        self.directories()
-            .into_iter()
-            .flat_map(|directory| {
-                let inside = (!subdirectory.is_empty()).then(|| directory.join(subdirectory).join(&name));
-                inside.into_iter().chain([directory.join(&name)])
-            })
-            .map(tidy)
-            .find(|path| path.exists())
+        let candidates = self.directories().into_iter().flat_map(|directory| {
+            let inside = (!subdirectory.is_empty()).then(|| directory.join(subdirectory).join(&name));
+            inside.into_iter().chain([directory.join(&name)])
+        });
+        self.reads().first(candidates.map(tidy), Path::exists)
+    }
+
+    /// Inputs of the control machine.
+    pub(super) fn reads(&self) -> &Reads {
+        &self.context.engine().options().reads
     }
 
     /// Like [`Self::find`], but a missing file is an error.
@@ -128,6 +131,7 @@ impl Call<'_> {
 
     /// Reads a file in an encoding, given by its Python name.
     pub(super) fn read_as(&self, path: &Path, encoding: &str) -> Result<String, Error> {
+        self.reads().note(Read::File(path.to_owned()));
         let mut bytes = Vec::new();
         windlass_bounds::open(path)
             .and_then(|source| source.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes))

@@ -11,6 +11,7 @@ use crate::about::name_of;
 use crate::filters::glob;
 use crate::python::container::{dict, is_dict, is_list, step};
 use crate::python::{text, truth};
+use crate::reads::Read;
 
 pub(super) fn file(call: &Call<'_>) -> Answer {
     let (strip_end, strip_start) = (call.flag("rstrip", true), call.flag("lstrip", false));
@@ -39,7 +40,11 @@ pub(super) fn fileglob(call: &Call<'_>) -> Answer {
             Some(directory) => call.find("files", directory).into_iter().collect(),
             None => call.directories().into_iter().flat_map(|place| [place.join("files"), place]).collect::<Vec<_>>(),
         };
-        let matches = places.iter().map(|place| glob::files(&format!("{}/{name}", place.display())));
+        let matches = places.iter().map(|place| {
+            let pattern = format!("{}/{name}", place.display());
+            call.reads().note(Read::Search(pattern.clone()));
+            glob::files(&pattern)
+        });
         found.extend(matches.into_iter().find(|files| !files.is_empty()).unwrap_or_default());
     }
     Ok(found.into_iter().map(Value::from).collect())

@@ -7,6 +7,7 @@ use windlass_bounds::child::{self, Limits};
 
 use super::call::{Answer, Call};
 use crate::limits::LONGEST_TEXT;
+use crate::reads::Read;
 
 /// Output of a command that runs in the playbook's directory.
 fn output(call: &Call<'_>, command: &str) -> Result<String, crate::Error> {
@@ -51,6 +52,7 @@ pub(super) fn env(call: &Call<'_>) -> Answer {
     let default = call.options.get("default");
     let read = |term: String| {
         let name = term.split_whitespace().next().unwrap_or_default();
+        call.reads().note(Read::Environment(name.to_owned()));
         match (std::env::var(name), default) {
             (Ok(value), _) => Value::from(value),
             (Err(_), None) => Value::from(""),
