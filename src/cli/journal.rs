@@ -123,7 +123,7 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
         return Ok(());
     }
     let is_resumed = options.resume.is_some();
-    let without = |error: Error| match is_resumed {
+    let without = |error: Error| match is_resumed || settings.journal.required {
         true => Err(error),
         false => {
             let advice = error.advice().map(|advice| format!(" Hint: {advice}.")).unwrap_or_default();
@@ -143,7 +143,9 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
         false => None,
     };
     let former = resumed.as_ref().map(|journal| journal.header.run.clone());
-    let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed };
+    let events = shared.events.clone();
+    let warn = Box::new(move |sentence| drop(events.send(Event::Warning(sentence))));
+    let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed, warn };
     let (recorder, pending, damaged) = match Recorder::start(&state, start) {
         Ok(started) => started,
         Err(error) => return without(error),
@@ -265,7 +267,7 @@ fn described(pending: &Pending) -> String {
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     recorder.end(code, failed);
-    recorder.trouble().into_iter().chain(recorder.unreached()).for_each(|sentence| shared.warn(sentence));
+    recorder.forgotten().into_iter().chain(recorder.unreached()).for_each(|sentence| shared.warn(sentence));
     let output = &shared.run.settings.output;
     let is_personal = output.failures == FailureForm::Readable;
     let advice = if is_personal { recorder.advice() } else { recorder.advice_for_log() };

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,20 +27,22 @@ pub(super) enum Lane {
 ///
 /// Once `append` returns, the kernel holds the line, so it survives the death of this process. [`Log::durable`] waits
 /// for the fsync of its group, so the line also survives a crash of the machine.
-#[derive(Debug)]
 pub(super) struct Log {
     shared: Arc<Shared>,
     wake: Mutex<Option<SyncSender<()>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug)]
+/// Called with the first error of writing.
+pub(super) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
+
 struct Shared {
     run: Mutex<File>,
     handlers: Vec<Ledger>,
     appended: AtomicU64,
     synced: watch::Sender<u64>,
-    failure: Mutex<Option<String>>,
+    failure: OnceLock<String>,
+    on_failure: OnFailure,
 }
 
 /// A ledger of handlers.
@@ -53,7 +55,12 @@ struct Ledger {
 
 impl Log {
     /// Starts the thread. `folder` contains the journal of the run.
-    pub(super) fn start(run: File, handlers: Vec<File>, folder: PathBuf) -> std::io::Result<Log> {
+    pub(super) fn start(
+        run: File,
+        handlers: Vec<File>,
+        folder: PathBuf,
+        on_failure: OnFailure,
+    ) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
             run: Mutex::new(run),
             handlers: handlers
@@ -62,7 +69,8 @@ impl Log {
                 .collect(),
             appended: AtomicU64::new(0),
             synced: watch::Sender::new(0),
-            failure: Mutex::default(),
+            failure: OnceLock::new(),
+            on_failure,
         });
         let (wake, woken) = sync_channel(1);
         let own = Arc::clone(&shared);
@@ -122,8 +130,8 @@ impl Log {
     }
 
     /// The first error of writing, if any.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.shared.failure.get().map(String::as_str)
     }
 
     /// Fsyncs the remaining lines and ends the thread.
@@ -159,7 +167,10 @@ impl Shared {
     }
 
     fn fail(&self, error: &std::io::Error) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| error.to_string());
+        let text = error.to_string();
+        if self.failure.set(text.clone()).is_ok() {
+            (self.on_failure)(&text);
+        }
     }
 }
 
@@ -171,7 +182,8 @@ mod tests {
     async fn appended_line_is_on_disk_once_durable_returns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let log = Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned()).unwrap();
+        let log =
+            Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned(), Box::new(|_| {})).unwrap();
         let line = log.append(Lane::Run, "one\n");
         log.durable(line).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
@@ -181,9 +193,14 @@ mod tests {
     #[test]
     fn full_disk_stops_the_log_and_is_reported() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let log = Log::start(full, Vec::new(), PathBuf::from("/dev")).unwrap();
+        let told = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&told);
+        let on_failure = Box::new(move |_: &str| *count.lock().unwrap() += 1);
+        let log = Log::start(full, Vec::new(), PathBuf::from("/dev"), on_failure).unwrap();
         log.append(Lane::Run, "one\n");
+        log.append(Lane::Run, "two\n");
         assert!(log.failure().is_some());
+        assert_eq!(*told.lock().unwrap(), 1);
         log.close();
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Start<'a> {
     pub(crate) secrets: &'a Secrets,
     /// Journal of the run to resume.
     pub(crate) resumed: Option<Journal>,
+    /// Takes the warning that the journal can no longer be written.
+    pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
 }
 
 /// A running task's position in the journal.
@@ -126,7 +128,6 @@ fn json(value: &impl Serialize) -> Option<String> {
 }
 
 /// Journal of the current run.
-#[derive(Debug)]
 pub(crate) struct Recorder {
     run: RunFile,
     /// Salt for the hashes of environment variables.
@@ -148,7 +149,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Starts a journal. Returns it with pending handlers of earlier runs and warnings about the ledger.
     pub(crate) fn start(state: &State, start: Start<'_>) -> Result<(Recorder, Vec<Pending>, Vec<String>)> {
-        let Start { inputs, files, secrets, resumed } = start;
+        let Start { inputs, files, secrets, resumed, warn } = start;
         let project = project(&inputs.playbook_names(), &inputs.sources());
         let (run, file) = state.create(&project)?;
         let check = inputs.settings.check;
@@ -169,7 +170,15 @@ impl Recorder {
         if check {
             handlers.clear();
         }
-        let log = Log::start(file, handlers, state.runs_dir())
+        let path = run.path.display().to_string();
+        let on_failure = Box::new(move |why: &str| {
+            let lost = if check { "" } else { ", and handlers that it notifies are not remembered" };
+            warn(format!(
+                "the journal {path} cannot be written: {why}. From here on its report is incomplete, it cannot be \
+                 resumed{lost}"
+            ));
+        });
+        let log = Log::start(file, handlers, state.runs_dir(), on_failure)
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
         let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());
         let header = inputs.header(&run.run, resumes, secrets);
@@ -242,22 +251,25 @@ impl Recorder {
         })
     }
 
-    /// Warning that the journal is incomplete, if writing failed. It names the handlers that no later run will know.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let why = self.log.failure()?;
+    /// Error of writing the journal, if there was one.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.log.failure()
+    }
+
+    /// Warning that names the handlers that no later run will know, if writing failed.
+    pub(crate) fn forgotten(&self) -> Option<String> {
+        self.log.failure().filter(|_| !self.check)?;
         let notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
         let mut waiting: Vec<String> =
             notified.keys().map(|(host, _, handler)| format!("'{}' on {host}", self.secrets.mask(handler))).collect();
         waiting.sort_unstable();
-        let handlers = if self.check || waiting.is_empty() {
-            String::new()
-        } else {
-            format!(". These handlers were notified, have not run, and are not remembered: {}", waiting.join(", "))
-        };
-        Some(format!(
-            "the journal {} could not be written: {why}. This run cannot be resumed{handlers}",
-            self.run.path.display()
-        ))
+        (!waiting.is_empty()).then(|| {
+            format!(
+                "These handlers were notified, have not run, and are not remembered, because the journal could not be \
+                 written: {}",
+                waiting.join(", ")
+            )
+        })
     }
 
     fn append(&self, record: &Record) -> u64 {

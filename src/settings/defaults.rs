@@ -47,6 +47,7 @@ fn own_fields(settings: &Settings) -> HashMap<&'static str, Value> {
         ("WINDLASS_JOURNAL", json!(journal.enabled)),
         ("WINDLASS_JOURNAL_DAYS", json!(journal.days)),
         ("WINDLASS_JOURNAL_DIR", json!(journal.dir)),
+        ("WINDLASS_JOURNAL_REQUIRED", json!(journal.required)),
         ("WINDLASS_JOURNAL_RUNS", json!(journal.runs)),
         ("WINDLASS_LOCK", lock(settings.lock.policy)),
         ("WINDLASS_LOCK_TIMEOUT", json!(settings.lock.timeout)),

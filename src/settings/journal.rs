@@ -12,6 +12,8 @@ use crate::executor::LockPolicy;
 pub struct JournalSettings {
     /// Whether the run keeps a journal.
     pub enabled: bool,
+    /// Whether a run ends that cannot write its journal.
+    pub required: bool,
     /// Directory of journals and ledgers; `None` uses the default.
     pub dir: Option<PathBuf>,
     /// Number of journals to keep of each playbook and inventory; 0 means no limit.
@@ -26,6 +28,7 @@ impl JournalSettings {
     pub(super) fn from_config(config: &Config) -> Result<JournalSettings> {
         Ok(JournalSettings {
             enabled: config.bool("journal")?.unwrap_or(true),
+            required: config.bool("journal_required")?.unwrap_or(false),
             dir: config.path_of("journal_dir").map(|path| crate::paths::absolute(&path)),
             runs: config.number("journal_runs")?.unwrap_or(100),
             days: config.number("journal_days")?.unwrap_or(90),

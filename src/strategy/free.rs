@@ -57,6 +57,9 @@ impl Batch {
                 self.finish(&started, vec![outcome]).await?;
             }
         }
+        if let Some(error) = self.lost_journal().filter(|_| self.end_run) {
+            return Err(error);
+        }
         if self.hosts.keys().all(|host| self.removed.get(host) == Some(&Gone::Unreachable)) {
             let _ = self.shared.events.send(Event::NoHostsLeft);
         }
@@ -79,6 +82,11 @@ impl Batch {
                 under_way.begun.remove(&host);
                 continue;
             };
+            if self.lost_journal().is_some() {
+                // Tasks on other hosts end first.
+                self.end_run = true;
+                break;
+            }
             under_way.begun.insert(Arc::clone(&host));
             if self.is_throttled(&task, &host, under_way)? {
                 throttled.insert(place);

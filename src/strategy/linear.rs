@@ -13,6 +13,9 @@ impl Batch {
     /// Runs the batch to its end, in lockstep.
     pub(super) async fn lockstep(&mut self) -> Result<()> {
         while let Some((step, hosts)) = self.next_step() {
+            if let Some(error) = self.lost_journal() {
+                return Err(error);
+            }
             self.update_play_hosts();
             self.settle_handlers();
             self.step_failed = false;

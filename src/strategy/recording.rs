@@ -11,6 +11,7 @@ use super::one_item::ItemOutcome;
 use super::play::Batch;
 use crate::action::Failure;
 use crate::builtin;
+use crate::error::Error;
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Recording, Restored, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
@@ -98,6 +99,14 @@ impl Batch {
     /// Whether more tasks of a host may be restored from the resumed run.
     pub(super) fn is_replaying(&self, host: &str) -> bool {
         self.shared.recorder().is_some_and(|recorder| recorder.is_replaying(host))
+    }
+
+    /// Error that ends a run which needs its journal and can no longer write it.
+    pub(super) fn lost_journal(&self) -> Option<Error> {
+        let is_required = self.shared.run.settings.journal.required;
+        let why = self.shared.recorder().filter(|_| is_required)?.failure()?;
+        let message = format!("the journal cannot be written, and the setting journal_required ends the run: {why}");
+        Some(Error::new(message).hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal"))
     }
 
     /// Holds handlers left by earlier runs until the end of the play. Its tasks may first have to repair or create the

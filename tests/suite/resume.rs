@@ -805,8 +805,48 @@ fn journal_that_cannot_grow_names_the_handlers_that_no_later_run_knows() {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
-    let named = "These handlers were notified, have not run, and are not remembered: 'restart' on a, 'restart' on b";
-    assert!(text.contains(named) && !text.contains("--resume"), "{text}");
+    let named = "These handlers were notified, have not run, and are not remembered, because the journal could not be \
+                 written: 'restart' on a, 'restart' on b";
+    assert!(unwrapped(&text).contains(named) && !text.contains("--resume"), "{text}");
+}
+
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn journal_that_cannot_grow_is_reported_at_once_and_ends_a_run_that_needs_it() {
+    let large = "    - debug: {msg: \"{{ 'x' * 20000 }}\"}\n      register: large\n";
+    for (strategy, required, code) in [("linear", "false", 0), ("linear", "true", 1), ("free", "true", 1)] {
+        let project = Project::new(&(head(&format!("  strategy: {strategy}\n")) + large + &step("after")));
+        project.write("hosts", "a ansible_connection=local\n");
+        let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\" 2>&1";
+        let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+        let mut command = Command::new("bash");
+        command.args(["-c", limited, "bash"]).arg(program.get_program()).args(program.get_args());
+        command.current_dir(program.get_current_dir().unwrap());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("WINDLASS_JOURNAL_DIR", project.path("state")).env("WINDLASS_JOURNAL_REQUIRED", required);
+        let output = command.output().unwrap();
+        let text = unwrapped(&String::from_utf8_lossy(&output.stdout));
+        assert_eq!(output.status.code(), Some(code), "{strategy}: {text}");
+        let lost = "cannot be written: File too large (os error 27). From here on its report is incomplete, it cannot be \
+                    resumed, and handlers that it notifies are not remembered";
+        assert_eq!(text.matches(lost).count(), 1, "{strategy}: {text}");
+        let next = text.find("TASK [after]");
+        assert_eq!(next.is_some(), required == "false", "{strategy}: {text}");
+        assert!(next.is_none_or(|next| text.find(lost).unwrap() < next), "{text}");
+        let ends = text.contains("the setting journal_required ends the run");
+        assert_eq!(ends, required == "true", "{strategy}: {text}");
+    }
+}
+
+#[test]
+fn run_that_needs_its_journal_does_not_start_without_one() {
+    let project = Project::new(&(head("") + &step("one")));
+    project.write("file", "");
+    project.write("ansible.cfg", "[windlass]\njournal_required = true\njournal_dir = file\n");
+    project.play(&[]).ends(1).has("file").lacks("TASK [one]");
 }
 
 #[test]
