@@ -23,6 +23,7 @@ use crate::settings::{Color, Config, Settings};
   windlass runs                                       # runs of this directory, newest first
   windlass runs --all                                 # runs of all directories
   windlass runs show                                  # show the last run of this directory
+  windlass runs show --host web1 --task nginx         # arguments and results
   windlass runs diff 20260131-235959-0a1b2c 20260201-000101-3d4e5f
   windlass runs rerun 20260131-235959-0a1b2c --failed # again, on the hosts that failed
   windlass runs prune --older-than 30d --dry-run      # what would be removed")]
@@ -48,6 +49,12 @@ enum Verb {
     Show {
         /// Id of the run [default: the last run of this directory]
         run: Option<String>,
+        /// List the tasks of this host, with their arguments and results
+        #[arg(long)]
+        host: Option<String>,
+        /// List the tasks whose name or place contains this text, with their arguments and results
+        #[arg(long)]
+        task: Option<String>,
     },
     /// Compare two runs: inputs, and tasks with another result on a host
     Diff(diff::Arguments),
@@ -66,9 +73,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.verb {
         None => list(&state, arguments.all, &printer)?,
         Some(Verb::List { all }) => list(&state, *all || arguments.all, &printer)?,
-        Some(Verb::Show { run }) => {
+        Some(Verb::Show { run, host, task }) => {
             let found = find(&state, run.as_deref())?;
-            show::show(&state, &found, &read_file(&found.path)?, &printer);
+            let journal = read_file(&found.path)?;
+            match host.is_some() || task.is_some() {
+                true => show::tasks(&journal, host.as_deref(), task.as_deref(), &printer),
+                false => show::show(&state, &found, &journal, &printer),
+            }
         }
         Some(Verb::Diff(arguments)) => return diff::run(arguments, &state, &printer),
         Some(Verb::Rerun(arguments)) => return rerun::run(arguments, &state),

@@ -23,6 +23,9 @@ const CHANGE: usize = 64 << 10;
 /// Facts that may hold secrets that nobody declared: the environment, and files of the host's owner.
 const PRIVATE: &[&str] = &["ansible_cmdline", "ansible_env", "ansible_local", "ansible_proc_cmdline"];
 
+/// Stands for a hidden value.
+const STARS: &str = "********";
+
 /// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
@@ -126,6 +129,40 @@ impl Fields<'_> {
     }
 }
 
+/// Maximum size of one text of the arguments in the journal, in bytes.
+const TEXT: usize = 1 << 10;
+
+/// Parts of names whose values are secret, where a module does not declare them so: in bodies of requests, for example.
+const SECRET: &[&str] = &["passw", "passphrase", "secret", "token", "credential", "private_key", "privatekey"];
+
+/// Masks arguments of a task and cuts long texts.
+pub(super) fn arguments(args: &mut Json, secrets: &Secrets) {
+    // Masked first: a cut secret would not be found.
+    secrets.mask_json(args);
+    hide(args);
+}
+
+fn hide(value: &mut Json) {
+    match value {
+        Json::String(text) if text.len() > TEXT => {
+            let left_out = text.len() - TEXT;
+            text.truncate(text.floor_char_boundary(TEXT));
+            text.push_str(&format!("... ({left_out} bytes more)"));
+        }
+        Json::Array(values) => values.iter_mut().for_each(hide),
+        Json::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.to_lowercase();
+                match SECRET.iter().any(|part| name.contains(part)) && (value.is_string() || value.is_number()) {
+                    true => *value = Json::from(STARS),
+                    false => hide(value),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Whether `results` contains the items of a loop.
 fn is_loop(result: &TaskResult) -> bool {
     result.get("results").is_some_and(|results| {
@@ -167,6 +204,18 @@ mod tests {
         assert_eq!(Json::Object(effect(&result, &secrets)), expected);
         let group = TaskResult::new().with("add_group", "hunter2-secret").with("changed", true);
         assert_eq!(Json::Object(effect(&group, &secrets)), json!({"add_group": "********"}));
+    }
+
+    #[test]
+    fn arguments_hide_secrets_by_value_and_by_name_and_are_cut() {
+        let secrets = Secrets::default();
+        secrets.add("correct horse");
+        let long = "x".repeat(TEXT + 5);
+        let mut args = json!({"body": {"api_token": "abc", "text": "a correct horse"}, "content": long, "mode": 420});
+        arguments(&mut args, &secrets);
+        let cut = format!("{}... (5 bytes more)", "x".repeat(TEXT));
+        let masked = json!({"body": {"api_token": STARS, "text": "a ********"}, "content": cut, "mode": 420});
+        assert_eq!(args, masked);
     }
 
     #[test]

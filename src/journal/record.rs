@@ -153,6 +153,9 @@ pub struct Sent {
     /// Handlers that a change will notify.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<String>,
+    /// Masked arguments, of a loop the first item's; empty if they are secret, too long or not known.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub args: Map<String, Value>,
 }
 
 /// Reason why a result is not stored unchanged.

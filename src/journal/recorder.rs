@@ -25,6 +25,9 @@ use crate::playbook::Files;
 /// Maximum size of a result's texts in the journal, in bytes.
 const RESULT: usize = 1 << 20;
 
+/// Maximum size of a task's arguments in the journal, in bytes.
+const ARGUMENTS: usize = 16 << 10;
+
 /// Maximum size of an error report in the journal, in bytes.
 const REPORT: usize = 16 << 10;
 
@@ -273,17 +276,17 @@ impl Recorder {
     }
 
     fn append(&self, record: &Record) -> u64 {
-        self.append_with(record, "")
+        self.append_with(record, ("", ""))
     }
 
-    /// Appends a record, which has an empty `result`, with the JSON text of its result. Long loops have many: building
-    /// each as a tree first would take most of the journal's time.
-    fn append_with(&self, record: &Record, result: &str) -> u64 {
+    /// Appends a record, in which the named field is empty, with the JSON text of that field. Long loops have many
+    /// results: building each as a tree first would take most of the journal's time.
+    fn append_with(&self, record: &Record, (name, value): (&str, &str)) -> u64 {
         let Some(mut line) = json(record) else { return 0 };
-        if !result.is_empty() {
+        if !value.is_empty() {
             line.pop();
-            line.reserve(result.len() + 16);
-            line.extend([",\"result\":", result, "}"]);
+            line.reserve(value.len() + 16);
+            line.extend([",\"", name, "\":", value, "}"]);
         }
         line.push('\n');
         self.log.append(Lane::Run, &line)
@@ -328,9 +331,15 @@ impl Recorder {
         }
     }
 
-    /// Records that a task is about to be sent. If it may notify handlers that are not certain to run, returns the
-    /// number of the line that must be durable before a change counts.
-    pub(crate) fn sent(&self, place: &Place, host: &str, notify: Vec<String>) -> Option<u64> {
+    /// Records that a task is about to be sent, the first time with its arguments. If it may notify handlers that are
+    /// not certain to run, returns the number of the line that must be durable before a change counts.
+    pub(crate) fn sent(
+        &self,
+        place: &Place,
+        host: &str,
+        notify: Vec<String>,
+        args: impl FnOnce() -> Option<Json>,
+    ) -> Option<u64> {
         let mut last = 0;
         let new = {
             let mut sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,11 +349,14 @@ impl Recorder {
             let new: Vec<String> = notify.into_iter().filter(is_new).collect();
             known.extend(new.iter().cloned());
             if is_first || !new.is_empty() {
-                last = self.append(&Record::Sent(Sent {
+                let record = Record::Sent(Sent {
                     at: place.at.clone(),
                     host: host.to_owned(),
                     notify: self.masked(&new),
-                }));
+                    args: Map::new(),
+                });
+                let args = if is_first { args().and_then(|args| self.arguments(args)) } else { None };
+                last = self.append_with(&record, ("args", &args.unwrap_or_default()));
             }
             new
         };
@@ -410,7 +422,7 @@ impl Recorder {
             start,
             took,
         }));
-        self.append_with(&record, &result);
+        self.append_with(&record, ("result", &result));
     }
 
     /// Records the result of a task on a host. Its notifications count from now on.
@@ -455,7 +467,7 @@ impl Recorder {
             took,
             report: report.map(|report| self.excerpt(report)),
         }));
-        self.append_with(&record, &result);
+        self.append_with(&record, ("result", &result));
     }
 
     /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
@@ -478,6 +490,12 @@ impl Recorder {
             text.truncate(text.floor_char_boundary(REPORT));
         }
         text
+    }
+
+    /// JSON text of arguments for the journal; `None` if they are too long.
+    fn arguments(&self, mut args: Json) -> Option<String> {
+        mask::arguments(&mut args, &self.secrets);
+        json(&args).filter(|text| text.len() <= ARGUMENTS)
     }
 
     /// Records that a task sent behind a failed one was not run.

@@ -36,6 +36,7 @@ fn outcome(task: &Outcome) -> JunitOutcome {
 fn output(task: &Outcome) -> String {
     let mut lines = vec![format!("status: {}", task.status.word())];
     lines.extend(task.message.clone());
+    lines.extend(task.arguments.iter().map(|arguments| format!("arguments: {arguments}")));
     lines.extend(task.texts.iter().map(|text| format!("{}: {}", text.name, text.text)));
     for item in &task.items {
         lines.push(format!("item {}: {}", item.label, item.status.word()));

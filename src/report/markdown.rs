@@ -100,6 +100,9 @@ fn failure(task: &Outcome, text: &mut String) {
     if let Some(message) = &task.message {
         block("", message, text);
     }
+    if let Some(arguments) = &task.arguments {
+        text.push_str(&format!("{}: {}\n\n", code("arguments"), code(arguments)));
+    }
     texts(&task.texts, text);
     for item in task.items.iter().filter(|item| item.status.is_bad()) {
         text.push_str(&format!("Item {}:\n\n", code(&item.label)));

@@ -298,8 +298,12 @@ impl Report {
 fn outcomes(journal: &Journal, done: &[&Done], started: u64, budget: &mut Budget) -> (Vec<Outcome>, usize) {
     let mut plays: HashMap<u32, &str> = HashMap::new();
     let mut items: HashMap<(&At, &str), IndexMap<u32, &ItemDone>> = HashMap::new();
+    let mut arguments = HashMap::new();
     for record in &journal.records {
         match record {
+            Record::Sent(sent) if !sent.args.is_empty() => {
+                arguments.insert((&sent.at, sent.host.as_str()), &sent.args);
+            }
             Record::Play(play) => _ = plays.insert(play.play, &play.name),
             // Of an item that ran again, the last outcome counts.
             Record::Item(item) => _ = items.entry((&item.at, &item.host)).or_default().insert(item.index, item),
@@ -315,7 +319,9 @@ fn outcomes(journal: &Journal, done: &[&Done], started: u64, budget: &mut Budget
         let own = items.get(&(&one.at, one.host.as_str())).filter(|_| one.items.is_some());
         let own: Vec<&ItemDone> = own.into_iter().flat_map(|items| items.values().copied()).collect();
         let play = plays.get(&one.at.play).copied().unwrap_or_default();
-        found.push((index, Outcome::of(one, &own, play, started, budget)));
+        let mut outcome = Outcome::of(one, &own, play, started, budget);
+        outcome.arguments = arguments.get(&(&one.at, one.host.as_str())).map(|args| budget.arguments(args));
+        found.push((index, outcome));
     }
     found.sort_by_key(|(index, _)| *index);
     (found.into_iter().map(|(_, outcome)| outcome).collect(), left_out)

@@ -105,6 +105,9 @@ pub struct Outcome {
     /// Place and excerpt of a failure, with a hint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excerpt: Option<String>,
+    /// Arguments as JSON, masked; of a loop, the first item's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
     /// Texts of the result.
     pub texts: Vec<Text>,
     /// Differences.
@@ -171,6 +174,7 @@ impl Outcome {
             restored: done.start.is_some_and(|start| start < started),
             message: message_of(status, &done.result, budget),
             excerpt: done.report.as_deref().and_then(excerpt).map(|text| budget.named(text)),
+            arguments: None,
             texts: if is_loop { Vec::new() } else { budget.texts(&done.result, status.is_bad()) },
             diff: budget.diff(&done.result),
             withheld: done.withheld.map(Withheld::reason),

@@ -188,7 +188,7 @@ impl TaskOnHost {
             Err(failure) => (Err(failure), None),
             Ok(Prepared::Skipped(result)) => (Ok(result), None),
             Ok(Prepared::Ready { action, retries, poll }) => {
-                let sent = self.record_sent(context);
+                let sent = self.record_sent(context, Some(&action));
                 let outcome = self.attempts(&action, retries, poll).await;
                 self.await_record(sent, &outcome).await;
                 (outcome.or_else(|failure| self.unknown_part(failure, "an argument")), Some(action.args))
@@ -204,7 +204,7 @@ impl TaskOnHost {
             Err(failure) => Acted::Failed(failure, None),
             Ok(Prepared::Skipped(result)) => Acted::Skipped(result),
             Ok(Prepared::Ready { action, .. }) => {
-                let sent = self.record_sent(&context);
+                let sent = self.record_sent(&context, Some(&action));
                 let outcome = action::run(&action).await;
                 self.await_record(sent, &outcome).await;
                 match outcome {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 use serde_json::{Map, Value as Json};
+use windlass_modules::{has_secrets, secret_values};
 use windlass_template::{Context, Value};
 
 use super::execute::{Shared, TaskOnHost};
 use super::one_item::ItemOutcome;
 use super::play::Batch;
-use crate::action::Failure;
+use crate::action::{ActionContext, Failure};
 use crate::builtin;
 use crate::error::Error;
 use crate::journal::{At, Done, ItemDone, Place, Recorder, Recording, Restored, Status, Traits};
@@ -167,8 +168,9 @@ impl Batch {
 }
 
 impl TaskOnHost {
-    /// Records that the task is about to be sent, with the handlers a change will notify.
-    pub(super) fn record_sent(&self, context: &Context) -> Option<u64> {
+    /// Records that the task is about to be sent, with the handlers a change will notify, and with its arguments if
+    /// this process has them.
+    pub(super) fn record_sent(&self, context: &Context, action: Option<&ActionContext>) -> Option<u64> {
         if self.place.is_none() && self.reporter.is_none() {
             return None;
         }
@@ -178,12 +180,13 @@ impl TaskOnHost {
         }
         let names = self.expected_notifications(context);
         self.reporter.iter().for_each(|reporter| reporter.sent(&names));
-        self.record_notified(names)
+        let args = || action.and_then(recorded_arguments);
+        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, names, args)
     }
 
-    /// Records that the task is about to be sent, with the handlers a change will notify.
+    /// Records that another process of the run is about to send the task, with the handlers a change will notify.
     pub(super) fn record_notified(&self, handlers: Vec<String>) -> Option<u64> {
-        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, handlers)
+        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, handlers, || None)
     }
 
     /// Waits until the line written by [`TaskOnHost::record_sent`] is on disk. An unchanged task need not wait, because
@@ -256,6 +259,17 @@ impl TaskOnHost {
 /// Whether a recorded action may be the task's. The name of an action that a template has produced may be masked.
 fn is_of_task(recorded: &str, task: &Task) -> bool {
     recorded == task.short_action() || recorded.contains(MASK)
+}
+
+/// Arguments of a task for the journal. Modules of others may have secret options that only they know.
+fn recorded_arguments(action: &ActionContext) -> Option<Json> {
+    let spec = builtin::spec(&action.action).filter(|_| !action.no_log)?;
+    let args = action.args.iter().map(|(name, value)| (name.to_string(), windlass_template::to_json(value)));
+    let args = Json::Object(args.collect());
+    if has_secrets(spec) {
+        secret_values(spec, &args, &mut |text| action.secrets.reveal(text.as_bytes()));
+    }
+    Some(args)
 }
 
 /// Restores an outcome. Returns `None` if the journal holds one of another action.

@@ -92,7 +92,7 @@ impl TaskOnHost {
             return self.run_in_lead(&hub).await;
         };
         let is_repeatable = builtin::is_immediate(self.task.short_action());
-        let mut last = self.record_sent(&self.scope());
+        let mut last = self.record_sent(&self.scope(), None);
         let Some(mut answers) = hub.give(&slot, worker, is_repeatable) else { return self.run_in_lead(&hub).await };
         self.begin();
         // A task that runs twice is reported once.

@@ -334,6 +334,28 @@ fn end_of_a_large_source_that_changed_is_noticed() {
 }
 
 #[test]
+fn arguments_of_each_task_are_recorded_once_and_shown() {
+    let tasks = "    - name: write\n      copy: {content: hello, dest: FOLDER/made}\n    - name: say\n      command: echo {{ item }}\n      \
+                 loop: [one, two]\n    - name: hide\n      command: echo hidden\n      no_log: true\n";
+    let project = Project::new(&(head("") + tasks));
+    project.play(&[]).ends(0);
+    let journal = project.journal();
+    let sent = |line: &&str| line.starts_with("{\"t\":\"sent\"") && line.contains("\"args\":{");
+    assert_eq!(journal.lines().filter(sent).count(), 4, "{journal}");
+    assert!(!journal.contains("echo hidden"), "{journal}");
+    let shown = project.run(&["runs", "show", "--host", "a", "--task", "write"]);
+    shown.ends(0).has("a: 'write' (").has("arguments  {").has("\"content\":\"hello\"").has("result     {");
+    shown.lacks("b: ").lacks("'say'");
+    project.run(&["runs", "show", "--task", "say"]).has("b: 'say'").has("item two  {").has("echo one");
+    project.run(&["runs", "show", "--task", "hide"]).has("its result is hidden by no_log").lacks("arguments");
+    for format in ["json", "html", "markdown", "junit"] {
+        let report = project.run(&["report", "--format", format]);
+        assert!(format == "markdown" || report.text.contains("made"), "{format}: {}", report.text);
+    }
+    project.run(&["report", "--format", "json"]).has("\"arguments\": \"{");
+}
+
+#[test]
 fn changed_answer_of_an_inventory_script_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
 use super::{rerun, result};
@@ -49,6 +50,52 @@ pub(super) fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Pr
     let is_over = journal.end.as_ref().is_some_and(|end| end.code == 0);
     if !is_over && !is_running && !header.check {
         line(format!("continue   {}", rerun::resuming(journal)));
+    }
+}
+
+/// Prints the tasks of a host, or those whose name or place contains a text: arguments and results.
+pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, printer: &Printer) {
+    let wanted =
+        |of: &str, at: &At| host.is_none_or(|host| host == of) && task.is_none_or(|task| at.task.contains(task));
+    let done: HashMap<(&str, &At), &Done> =
+        journal.outcomes().into_iter().map(|done| ((done.host.as_str(), &done.at), done)).collect();
+    let mut items: HashMap<(&str, &At), Vec<&ItemDone>> = HashMap::new();
+    let mut args: HashMap<(&str, &At), &Map<String, Value>> = HashMap::new();
+    let mut order: IndexSet<(&str, &At)> = IndexSet::new();
+    for record in &journal.records {
+        let key: (&str, &At) = match record {
+            Record::Sent(sent) => (&sent.host, &sent.at),
+            Record::Done(done) => (&done.host, &done.at),
+            Record::Item(item) => (&item.host, &item.at),
+            _ => continue,
+        };
+        if !wanted(key.0, key.1) {
+            continue;
+        }
+        order.insert(key);
+        match record {
+            Record::Sent(sent) if !sent.args.is_empty() => _ = args.insert(key, &sent.args),
+            Record::Item(item) => items.entry(key).or_default().push(item),
+            _ => {}
+        }
+    }
+    let line = |text: String| printer.line(&text, Color::Plain);
+    let json = |fields: &Map<String, Value>| Value::Object(fields.clone()).to_string();
+    let result = |result: &Map<String, Value>, withheld: Option<Withheld>| match withheld.filter(|_| result.is_empty())
+    {
+        Some(why) => why.reason().to_owned(),
+        None => json(result),
+    };
+    for key in order {
+        let how = done.get(&key).map_or("no answer", |done| Kind::of(done.status, done.rescuable).word());
+        line(format!("{}: {}: {how}", key.0, key.1.task));
+        args.get(&key).into_iter().for_each(|args| line(format!("  arguments  {}", json(args))));
+        for item in items.get(&key).into_iter().flatten() {
+            let label = item_label(&item.result, item.index);
+            line(format!("  item {label}  {}", result(&item.result, item.withheld)));
+        }
+        let whole = done.get(&key).filter(|done| done.items.is_none());
+        whole.into_iter().for_each(|done| line(format!("  result     {}", result(&done.result, done.withheld))));
     }
 }
 
