@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -17,6 +18,8 @@ use crate::journal::State;
 
 /// Number of looks without news after which the pod itself is examined.
 const LOOKS: u32 = 5;
+/// Time without output, a running pod, or an answer of the API server, after which the client gives up.
+const SILENCE: Duration = Duration::from_secs(600);
 
 /// Receiver of the output of a run.
 pub(crate) trait Followed {
@@ -37,27 +40,34 @@ pub(crate) struct Follow<'a, F> {
     output: Lines,
     journals: Journals,
     is_deleted: bool,
+    /// Last sign of life.
+    heard: Instant,
 }
 
 impl<'a, F: Followed> Follow<'a, F> {
     /// Begins with the first segment. Journals go to `state`, the output to `to`.
     pub(crate) fn new(client: &'a Client, run: &'a str, state: &'a State, to: F) -> Follow<'a, F> {
         let (output, journals) = (Lines::default(), Journals::default());
-        Follow { client, run, state, to, number: 1, output, journals, is_deleted: false }
+        Follow { client, run, state, to, number: 1, output, journals, is_deleted: false, heard: Instant::now() }
     }
 
     /// Follows the run to its end, and returns its exit code. May be called again after it was dropped.
     ///
     /// # Errors
     ///
-    /// If the run was deleted, the cluster has given it up, its key cannot be read, or a journal cannot be stored. An
-    /// API server that does not answer, and a segment that the run has not written, are only reported.
+    /// If the run was deleted, the cluster has given it up, it shows no sign of life for ten minutes, its key cannot be
+    /// read, or a journal cannot be stored. An API server that does not answer at once, and a segment that the run has
+    /// not written, are only reported.
     pub(crate) async fn until_end(&mut self) -> Result<u8> {
         let namespace = &self.client.namespace;
         let (client, run) = (self.client.clone(), self.run.to_owned());
         let seal = namespace.request(move |_| client.seal(&run)).await?;
         let mut looks = 0;
+        self.heard = Instant::now();
         loop {
+            if self.heard.elapsed() > SILENCE {
+                return Err(self.silent());
+            }
             let name = Segment::name(self.run, self.number);
             match namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await {
                 Ok(Some(object)) => {
@@ -70,6 +80,7 @@ impl<'a, F: Followed> Follow<'a, F> {
                     }
                     self.number += 1;
                     looks = 0;
+                    self.heard = Instant::now();
                     continue;
                 }
                 Ok(None) => {}
@@ -130,8 +141,19 @@ impl<'a, F: Followed> Follow<'a, F> {
         if let Some(reason) = given_up(&job) {
             return Err(Error::new(format!("the cluster has given up the run {}: {reason}", self.run)));
         }
+        if pods.iter().any(|pod| pod["status"]["phase"] == "Running") {
+            // A pod that loses its lease ends by itself.
+            self.heard = Instant::now();
+        }
         pods.iter().filter_map(reason).for_each(|reason| self.to.warn(&reason));
         Ok(())
+    }
+
+    fn silent(&self) -> Error {
+        let (run, seconds) = (self.run, SILENCE.as_secs());
+        Error::new(format!(
+            "the run {run} has shown no sign of life for {seconds} s, and may go on: `windlass engine attach {run}` follows it again"
+        ))
     }
 }
 

@@ -148,7 +148,7 @@ impl Ledger {
         Ledger::read(&bytes)
     }
 
-    /// Outstanding handlers of all ledgers, also those of active runs.
+    /// Outstanding handlers of all ledgers, also of active runs.
     pub fn all(state: &State) -> Vec<Pending> {
         state.ledger_files().iter().flat_map(|path| Ledger::at(path).pending("", |_| false)).collect()
     }

@@ -104,6 +104,11 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "The client of such a run",
+        "600 s",
+        &[("src/engine/follow.rs", "const SILENCE: Duration = Duration::from_secs(600);")],
+    ),
+    (
         "End of such a run that is stopped",
         "10 s",
         &[("src/engine/mod.rs", "const STOP: Duration = Duration::from_secs(10);")],
