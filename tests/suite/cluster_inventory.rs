@@ -66,6 +66,9 @@ fn refused(inventory: &str, variables: &str, sentence: &str) {
 #[test]
 fn missing_groups_refused() {
     refused("[servers]\ncp1\n", "", "The inventory has no host in the group `kube_control_plane`.");
+    // A group under a former or misspelt name.
+    let former = "Put the hosts that run the API server into it. Its other groups are kube-master.";
+    refused("[kube-master]\ncp1\n[etcd]\ncp1\n[kube_node]\ncp1\n", "", former);
 }
 
 #[test]
