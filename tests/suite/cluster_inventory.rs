@@ -72,6 +72,23 @@ fn missing_groups_refused() {
 }
 
 #[test]
+fn reset_that_leaves_workers_without_a_control_plane_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("inventory");
+    fs::write(&file, format!("{GROUPS}\n[all:vars]\nansible_host=127.0.0.1\nansible_port=1\n")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["playbook", "playbooks/reset.yml", "--check", "--limit", "cp1", "-i"])
+        .arg(&file)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let sentence = "Nothing was reset. worker1 would stay without any host of the group kube_control_plane.";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
 fn folders_that_kubeadm_does_not_use_refused() {
     refused(GROUPS, "kube_config_dir=/srv/kubernetes", "kube_config_dir is /srv/kubernetes, but kubeadm writes");
     let own = "kube_manifest_dir=/srv/manifests";
