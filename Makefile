@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 60
 REQUIRED := artifacts blkid etcd etcdctl git ip losetup mkfs.ext4 namespaces openssl parted root rsync ssh-keygen sshd sudo tables wipefs
 AS_ROOT = $(if $(filter 0,$(shell id -u)),WINDLASS_REQUIRE='$(REQUIRED)')
 # Test programs that use the host (root, sshd, namespaces, package managers) or take minutes; all others are `make unit`.
-HOST_TESTS := attacks authentication become_user budgets collections connection crypto detached etcd filesystems git \
+HOST_TESTS := attacks authentication become_user budgets collections connection control_planes crypto detached etcd filesystems git \
 	host_key_user host_keys hostile kill repositories suite
 UNIT_TESTS := $(filter-out compat $(HOST_TESTS),$(sort $(basename $(notdir $(patsubst %/main.rs,%.rs, \
 	$(wildcard tests/*.rs tests/*/main.rs modules/tests/*.rs modules/tests/*/main.rs crates/*/tests/*.rs))))))

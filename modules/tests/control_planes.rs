@@ -1,8 +1,20 @@
-//! `kubeadm` checks for stopping control planes, with a kubectl that simulates their API servers.
+//! `kubeadm` checks for stopping control planes, and changes of their settings, with a kubectl that simulates their API
+//! servers.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod case;
+
+use std::{
+    process::{Child, Command},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use case::Bench;
 use serde_json::{Value, json};
@@ -192,4 +204,213 @@ fn node_without_admin_kubeconfig_may_stop() {
     let cluster = Cluster::of(1);
     cluster.dead(&["balancer"]);
     cluster.allowed("can_stop", json!({ "kubeconfig": cluster.0.path("none") }));
+}
+
+/// Writes the wanted manifests, certificates and configuration as kubeadm does, if `$ROOT/refuses` does not name the
+/// phase.
+const KUBEADM: &str = r#"
+echo "$3 $4" >> "$ROOT/called"
+! grep -q "$3" "$ROOT/refuses" || { echo 'error: no key' >&2; exit 1; }
+case "$3" in
+control-plane) cp "$ROOT"/wanted/*.yaml "$ROOT/manifests" ;;
+certs) cp "$ROOT/new.crt" "$ROOT/pki/apiserver.crt" ;;
+upload-config) cp "$6" "$ROOT/stored" ;;
+esac
+"#;
+
+/// Answers for components whose manifest has no `--broken`, and for the objects of the cluster.
+const ANSWERS: &str = r#"
+case "$*" in
+*:6443*--raw=/readyz*) ! grep -q -- --broken "$ROOT/manifests/kube-apiserver.yaml" ;;
+*:10259*--raw=/healthz*) ! grep -q -- --broken "$ROOT/manifests/kube-scheduler.yaml" ;;
+*kubeadm-config*) cat "$ROOT/stored" ;;
+*cluster-info*) [ -e "$ROOT/lost" ] || { touch "$ROOT/lost"; echo 'unexpected EOF' >&2; exit 1; }; cat "$ROOT/info" ;;
+*replace*) cat > "$ROOT/info" ;;
+*) exit 1 ;;
+esac
+"#;
+
+/// A control plane with an API server and a scheduler, whose processes end with their manifests like kubelet's pods.
+struct Plane {
+    bench: Bench,
+    stop: Arc<AtomicBool>,
+    kubelet: Option<JoinHandle<()>>,
+}
+
+impl Plane {
+    fn new() -> Plane {
+        let bench = Bench::new().program("kubeadm", KUBEADM).program("kubectl", ANSWERS);
+        for folder in ["manifests", "wanted"] {
+            for (name, port, path) in [("kube-apiserver", 6443, "readyz"), ("kube-scheduler", 10259, "healthz")] {
+                bench.write(&format!("{folder}/{name}.yaml"), &manifest(name, port, path, "--v=1"));
+            }
+        }
+        let info = json!({ "data": { "kubeconfig": "clusters:\n- cluster:\n    server: https://old:6443\n" } });
+        bench
+            .write("admin.conf", "x")
+            .write("refuses", "nothing\n")
+            .write("stored", "")
+            .write("info", &info.to_string());
+        bench.write("pki/apiserver.crt", &certificate(&["DNS:cp1"]));
+        let stop = Arc::new(AtomicBool::new(false));
+        let kubelet = kubelet(&bench, &stop);
+        Plane { bench, stop, kubelet: Some(kubelet) }
+    }
+
+    fn reconfigure(&self, more: Value, check: bool) -> Value {
+        let config = "kind: ClusterConfiguration\napiServer:\n  certSANs: [cp1]\n";
+        let mut args = json!({
+            "state": "reconfigured", "config_content": config, "kubeadm": "@/programs/kubeadm", "cert_dir": "@/pki",
+            "kubectl": "@/programs/kubectl", "kubeconfig": "@/admin.conf", "api_timeout": 3,
+        });
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.bench.run("windlass.kubernetes.kubeadm", args, check)
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.kubelet.take().unwrap().join().unwrap();
+    }
+}
+
+fn manifest(name: &str, port: u16, path: &str, flag: &str) -> String {
+    format!(
+        "spec:\n  containers:\n  - command:\n    - {name}\n    - {flag}\n    livenessProbe:\n      httpGet:\n        \
+         path: /{path}\n        port: {port}\n        scheme: HTTPS\n"
+    )
+}
+
+/// Runs a process for each manifest, under the name of its component, and another one when the manifest changes.
+fn kubelet(bench: &Bench, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
+    let (folder, programs, stop) = (bench.path("manifests"), bench.path("programs"), stop.clone());
+    let mut pods = ["kube-apiserver", "kube-scheduler"].map(|name| {
+        std::fs::copy("/bin/sleep", programs.join(name)).unwrap();
+        (name, String::new(), None::<Child>)
+    });
+    let end = |pod: &mut Child| {
+        pod.kill().unwrap();
+        pod.wait().unwrap();
+    };
+    let (ready, begun) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            for (name, text, pod) in &mut pods {
+                let now = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
+                if now != *text {
+                    pod.iter_mut().for_each(end);
+                    *pod = Some(Command::new(programs.join(&*name)).arg("600").spawn().unwrap());
+                    *text = now;
+                }
+            }
+            let _ = ready.send(());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        pods.iter_mut().filter_map(|(_, _, pod)| pod.as_mut()).for_each(end);
+    });
+    begun.recv().unwrap();
+    thread
+}
+
+/// A certificate with these names.
+fn certificate(names: &[&str]) -> String {
+    let mut command = Command::new("openssl");
+    command.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-subj",
+        "/CN=x",
+    ]);
+    command.args(["-keyout", "/dev/null", "-addext", &format!("subjectAltName={}", names.join(","))]);
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// Mounts need root, and the certificate openssl.
+fn can_reconfigure() -> bool {
+    windlass_testing::has_all(&["root", "namespaces", "openssl"])
+}
+
+#[test]
+fn only_changed_component_restarts_and_diff_names_its_flag() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let same = plane.reconfigure(json!({}), false);
+    assert!(same["changed"] == false && same["failed"] != true, "{same}");
+    plane.bench.write("wanted/kube-scheduler.yaml", &manifest("kube-scheduler", 10259, "healthz", "--v=2"));
+    let before = plane.bench.read("manifests/kube-scheduler.yaml");
+    for check in [true, false] {
+        let answer = plane.reconfigure(json!({}), check);
+        assert!(answer["changed"] == true && answer["components"] == json!(["kube-scheduler"]), "{answer}");
+        assert!(answer["diff"]["after"].as_str().unwrap().contains("- --v=2\n"), "{answer}");
+        assert_eq!(plane.bench.read("manifests/kube-scheduler.yaml") == before, check);
+    }
+    assert_eq!(plane.reconfigure(json!({}), false)["changed"], false);
+}
+
+#[test]
+fn former_manifest_put_back_if_the_component_does_not_answer() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    plane.bench.write("wanted/kube-apiserver.yaml", &manifest("kube-apiserver", 6443, "readyz", "--broken"));
+    plane.bench.write("wanted/kube-scheduler.yaml", &manifest("kube-scheduler", 10259, "healthz", "--v=2"));
+    plane.bench.write("kubeadm-config.applied.yaml", "old\n");
+    let answer = plane.reconfigure(json!({}), false);
+    let message = answer["msg"].as_str().unwrap();
+    assert!(message.contains("kube-apiserver does not answer 3 seconds after its manifest changed"), "{answer}");
+    assert!(message.ends_with("and it answers again. Changed settings: --broken"), "{answer}");
+    for name in ["kube-apiserver", "kube-scheduler"] {
+        assert!(plane.bench.read(&format!("manifests/{name}.yaml")).contains("--v=1"), "{answer}");
+    }
+    // So the next run does not take the record for its own settings.
+    assert!(plane.bench.read("kubeadm-config.applied.yaml").starts_with("old\n# Interrupted"));
+
+    // One that did not answer before may be repaired by the new settings.
+    plane.bench.write("manifests/kube-apiserver.yaml", &manifest("kube-apiserver", 6443, "readyz", "--broken=1"));
+    let answer = plane.reconfigure(json!({}), false);
+    assert!(answer["msg"].as_str().unwrap().contains("so its new manifest stays"), "{answer}");
+    assert!(plane.bench.read("manifests/kube-apiserver.yaml").contains("--broken\n"));
+}
+
+#[test]
+fn certificate_issued_again_only_for_missing_names_and_kept_without_the_authority() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let config = json!({ "config_content": "kind: ClusterConfiguration\napiServer: {certSANs: [cp1, 'fd00:0::1']}\n" });
+    let before = plane.bench.read("pki/apiserver.crt");
+    plane.bench.write("new.crt", &certificate(&["DNS:cp1", "IP:fd00::1"])).write("refuses", "certs\n");
+    assert_eq!(plane.reconfigure(config.clone(), false)["failed"], true);
+    assert_eq!(plane.bench.read("pki/apiserver.crt"), before);
+    plane.bench.write("refuses", "nothing\n");
+    let answer = plane.reconfigure(config.clone(), true);
+    assert!(answer["changed"] == true && answer["added_names"] == json!(["fd00:0::1"]), "{answer}");
+    assert_eq!(plane.reconfigure(config.clone(), false)["changed"], true);
+    assert_ne!(plane.bench.read("pki/apiserver.crt"), before);
+    assert_eq!(plane.reconfigure(config, false)["changed"], false);
+}
+
+/// The first answer of the API server is lost, because the load balancer still routes to one that stops.
+#[test]
+fn configuration_and_address_published_by_the_first_control_plane() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let first = json!({ "first": true, "api_endpoint": "10.0.0.9:8443" });
+    let answer = plane.reconfigure(first.clone(), false);
+    assert!(answer["changed"] == true && answer["failed"] != true, "{answer}");
+    assert!(plane.bench.read("stored").contains("ClusterConfiguration"));
+    assert!(plane.bench.read("info").contains("server: https://10.0.0.9:8443"));
+    assert_eq!(plane.reconfigure(first, false)["changed"], false);
 }

@@ -1659,32 +1659,34 @@ esac",
     assert!(code == Some(0) && folder.path().join("asked").exists(), "{text}");
 }
 
-/// The API server through which the first control plane publishes its settings restarts because of them.
+/// Without its data, the member would begin a cluster of its own.
 #[test]
-fn settings_published_again_after_lost_connection() {
+fn changed_settings_of_a_member_in_a_pod_join_the_running_cluster() {
+    if !windlass_testing::has_all(&["root", "namespaces"]) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     fs::create_dir(folder.path().join("manifests")).unwrap();
     fs::write(folder.path().join("kubeadm-config.yaml"), "").unwrap();
-    program(folder.path(), "kubeadm", "true");
-    let script = format!(
-        "cd {at}; case \"$*\" in
-*get*) [ -e asked ] || {{ touch asked; echo 'unexpected EOF' >&2; exit 1; }}; echo '    server: https://old:6443' ;;
-*replace*) cat >replaced ;;
-esac"
-    );
-    program(folder.path(), "kubectl", &script);
+    program(folder.path(), "kubeadm", &format!("[ \"$3\" != etcd ] || cp \"$6\" {at}/config"));
+    program(folder.path(), "kubectl", "true");
     let playbook = "- hosts: cp1
   gather_facts: false
   tasks:
     - ansible.builtin.import_role: {name: control_plane, tasks_from: change}
       vars: {control_plane_in_turn: cp1}
 ";
-    let more = ["-e", &format!("bin_dir={at}"), "--start-at-task", "control_plane : Apply changed settings"];
-    let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", playbook, &more);
+    let programs = format!("bin_dir={at}");
+    let more = ["-e", &programs, "-e", "etcd_deployment_type=kubeadm", "-e", "kube_version=1.33.1"];
+    let start =
+        ["--start-at-task", "control_plane : Write kubeadm's configuration for a control plane that runs", "--check"];
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let (code, text) = play(folder.path(), hosts, playbook, &[&more[..], &start[..]].concat());
     assert_eq!(code, Some(0), "{text}");
-    let replaced = fs::read_to_string(folder.path().join("replaced")).unwrap();
-    assert_eq!(replaced, "    server: https://127.0.0.1:8443\n");
+    let config = fs::read_to_string(folder.path().join("config")).unwrap();
+    let added = "    extraArgs:\n      - {name: initial-cluster-state, value: existing}\n";
+    assert_eq!(config.matches(added).count(), 1, "{config}");
 }
 
 #[test]

@@ -193,6 +193,11 @@ fn must_staple(value: &[u8]) -> Option<Value> {
     Some(json!(Element::first(value)?.0.parts()?.iter().any(|feature| feature.body == [5])))
 }
 
+/// Subject alternative names with their type prefixes.
+pub(super) fn alternative_names(all: &[Extension]) -> Option<Vec<String>> {
+    serde_json::from_value(general_names(&find(all, ALTERNATIVE_NAMES)?.value)?).ok()
+}
+
 fn general_names(value: &[u8]) -> Option<Value> {
     Some(json!(Element::first(value)?.0.parts()?.iter().map(general_name::shown).collect::<Option<Vec<_>>>()?))
 }

@@ -22,3 +22,8 @@ mod target;
 mod times;
 pub mod x509_certificate;
 pub mod x509_certificate_info;
+
+/// Subject alternative names of a certificate in PEM, with their type prefixes: `DNS:name`, `IP:address`.
+pub(crate) fn alternative_names(pem: &[u8]) -> Option<Vec<String>> {
+    extension::alternative_names(&signed::Certificate::read(pem)?.extensions)
+}

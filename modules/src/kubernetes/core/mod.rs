@@ -18,7 +18,7 @@ use serde_json::Value;
 use windlass_yaml::{DuplicateKeys, Options, Source};
 
 /// Parses the documents of a YAML text.
-fn documents(name: &str, text: &str) -> Result<Vec<Value>, String> {
+pub(super) fn documents(name: &str, text: &str) -> Result<Vec<Value>, String> {
     let options = Options { trusted: false, duplicate_keys: DuplicateKeys::Ignore, ..Options::default() };
     // The content may be secret, so errors show no excerpt of it.
     let loaded = windlass_yaml::parse(Source::secret(name, text), &options).map_err(|error| error.to_string())?;

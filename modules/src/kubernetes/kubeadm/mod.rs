@@ -11,6 +11,8 @@ mod decide;
 mod join;
 mod node;
 mod planes;
+mod publish;
+mod reconfigure;
 mod reset;
 mod start;
 mod tokens;
@@ -32,6 +34,9 @@ static SPEC: Spec = Spec {
         "`token` creates a token for joining, and `certificate_key` uploads the certificates for further control planes. \
          `token_absent` deletes them. `init` deletes the token that kubeadm creates, unless the configuration has tokens.",
         "`reset` removes a node, `upgrade` moves a node to another version.",
+        "`reconfigured` applies a changed configuration to the static pods of a control plane. It writes only manifests \
+         that differ, one after the other, and waits until each component answers. If one does not, its former manifest \
+         is put back. Issues the API server's certificate again if it lacks names. With diff, prints changed flags.",
         "Resets or upgrades a control plane only while a majority of the others is healthy. With stacked etcd, a majority \
          of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
         "Passes tokens and keys in files that only root can read, never as arguments of a process.",
@@ -45,6 +50,7 @@ static SPEC: Spec = Spec {
             "certificate_key",
             "reset",
             "upgrade",
+            "reconfigured",
             "can_stop",
             "can_restart",
         ]),
@@ -63,7 +69,8 @@ static SPEC: Spec = Spec {
         Opt::new(
             "api_endpoint",
             Kind::Str,
-            "With `join` and no configuration: `host:port` of the API server to join through.",
+            "With `join` and no configuration: `host:port` of the API server to join through. With `reconfigured` and \
+             `first`: address to publish for nodes that join.",
         ),
         Opt::new(
             "token",
@@ -96,7 +103,7 @@ static SPEC: Spec = Spec {
             "first",
             Kind::Bool,
             "With `upgrade`: treat this node as the first control plane, which upgrades the cluster's own \
-             configuration.",
+             configuration. With `reconfigured`: store the configuration and `api_endpoint` in the cluster.",
         )
         .default("false"),
         Opt::new(
@@ -128,8 +135,13 @@ static SPEC: Spec = Spec {
         )
         .default("\"etcdctl\""),
         Opt::new("timeout", Kind::Int, "Seconds to allow kubeadm.").default("900"),
-        Opt::new("api_timeout", Kind::Int, "Seconds to wait for the API server of a node that is already a member.")
-            .default("120"),
+        Opt::new(
+            "api_timeout",
+            Kind::Int,
+            "Seconds to wait for the API server of a node that is already a member. With `reconfigured`: seconds to wait \
+             for each changed component.",
+        )
+        .default("120"),
         Opt::new(
             "names",
             Kind::List(&Kind::Str),
@@ -147,7 +159,8 @@ static SPEC: Spec = Spec {
         Opt::new(
             "kubeconfig",
             Kind::Path,
-            "Path of the administrator's kubeconfig, used to query other control planes.",
+            "Path of the administrator's kubeconfig, used to query other control planes. With `reconfigured`, the folder \
+             `manifests` beside it has the static pods.",
         )
         .default("\"/etc/kubernetes/admin.conf\""),
         Opt::new(
@@ -168,7 +181,19 @@ static SPEC: Spec = Spec {
             kind: "str",
             when: "always",
             doc: "Operation that was (or would be) performed: none, init, repair, join, finish, reset, upgrade, \
-                  create, delete.",
+                  reconfigure, create, delete.",
+        },
+        Return {
+            name: "components",
+            kind: "list",
+            when: "reconfigured",
+            doc: "Static pods whose manifests changed (or would).",
+        },
+        Return {
+            name: "added_names",
+            kind: "list",
+            when: "reconfigured",
+            doc: "Names that the API server's certificate lacked.",
         },
         Return { name: "reason", kind: "str", when: "init, join", doc: "Reason for the operation." },
         Return {
@@ -222,6 +247,7 @@ impl Module for Kubeadm {
             "certificate_key" => tokens::plan_certificate_key(tool),
             "reset" => reset::plan(tool, args, host),
             "upgrade" => upgrade::plan(tool, args, host),
+            "reconfigured" => reconfigure::plan(tool, args, host),
             "can_stop" => planes::plan(&tool, args, Purpose::Stop, host),
             "can_restart" => planes::plan(&tool, args, Purpose::Restart, host),
             other => Err(Failure::new(format!("state {other} is not known to kubeadm."))),

@@ -99,9 +99,18 @@ impl Tool {
 
     /// Runs a long kubeadm command. Its output, without secrets, becomes part of the result.
     pub(super) fn run(&self, words: &[String], host: &Host, outcome: &mut Outcome) -> Result<Output, Failure> {
-        let command = Command::new(&self.kubeadm).plain_locale().args(words);
+        let command = Command::new(&self.kubeadm).args(words);
         let shown = command.words();
-        let output = run_within(command, host, self.limit)?;
+        let output = self.finish(command, words, host)?;
+        outcome.set("stdout", without_secrets(&output.stdout_text()));
+        outcome.set("cmd", shown);
+        Ok(output)
+    }
+
+    /// Runs a command that calls kubeadm with these words, and fails with its reason if it fails.
+    pub(super) fn finish(&self, command: Command, words: &[String], host: &Host) -> Result<Output, Failure> {
+        let shown = command.words();
+        let output = run_within(command.plain_locale(), host, self.limit)?;
         if !output.success() {
             let mut failure = output.failure(&shown);
             failure.message = format!(
@@ -113,8 +122,6 @@ impl Tool {
             failure.data.insert("stderr".into(), without_secrets(&output.stderr_text()).into());
             return Err(failure);
         }
-        outcome.set("stdout", without_secrets(&output.stdout_text()));
-        outcome.set("cmd", shown);
         Ok(output)
     }
 

@@ -1,0 +1,318 @@
+//! `state: reconfigured` of `kubeadm`: applies changed settings to the static pods of a running control plane.
+//!
+//! kubeadm writes manifests only into the folder that kubelet watches. So it renders the wanted ones in a mount
+//! namespace, in which that folder is a scratch directory. Those that differ replace the running ones, one by one.
+
+use std::{
+    collections::HashSet,
+    fs::{self, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{super::core::documents, node::ADMIN, publish::Publication, tool::Tool};
+use crate::{
+    Args, Failure, Host, Outcome, Plan, crypto,
+    files::{
+        mode::Mode,
+        scratch::Scratch,
+        write::{Source, Wanted},
+    },
+    process::Command,
+};
+
+/// Static pods in the order in which they change: each depends on those before it.
+const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+/// Runs a program with one folder in the place of another one.
+const WITH_FOLDER: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
+/// Bytes after which the kernel cuts the name of a process.
+const NAME_LENGTH: usize = 15;
+
+/// `state: reconfigured`.
+pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
+    let Some((config, secret)) = tool.config()? else {
+        return Err(Failure::new("state reconfigured needs `config` or `config_content`."));
+    };
+    let admin = args.str("kubeconfig").unwrap_or(ADMIN).to_owned();
+    let folder = Path::new(&admin).parent().unwrap_or(Path::new("/")).to_owned();
+    let endpoint = args.str("api_endpoint").filter(|_| args.bool("first")).map(str::to_owned);
+    let publication = endpoint.map(|endpoint| Publication { admin: admin.clone(), endpoint });
+    let plane = Plane { tool, admin, folder };
+    let wanted = match plane.rendered(&config, host) {
+        // An earlier task would have written patches that the configuration names.
+        Err(failure) if host.dry_run() => {
+            let warning = format!("The changes of the manifests cannot be predicted: {}", failure.message);
+            return Ok(Plan::change(|_, _| Ok(())).with("action", "reconfigure").with_warning(warning));
+        }
+        wanted => wanted?,
+    };
+    let (mut changes, mut writes) = (Vec::new(), Vec::new());
+    for (name, text) in wanted {
+        let change = Change::of(name, &plane.folder.join("manifests"), &text)?;
+        if change.before != change.wanted {
+            writes.push(change.write(&change.wanted, host)?);
+            changes.push(change);
+        }
+    }
+    let missing = plane.missing_names();
+    // An API server that does not answer yet is no reason to leave its settings as they are.
+    let moved = publication.as_ref().is_some_and(|one| matches!(one.outdated(&plane.tool, host), Ok(Some(_))));
+    let changed = !changes.is_empty() || !missing.is_empty() || moved;
+    let components: Vec<&str> = changes.iter().map(|change| change.name).collect();
+    let (components, added) = (json!(components), json!(missing));
+    let apply = move |host: &Host, outcome: &mut Outcome| {
+        let _secret = secret;
+        if changed {
+            plane.mark_outdated()?;
+        }
+        if !missing.is_empty() {
+            plane.renew_certificate(&config, host, outcome)?;
+        }
+        for change in &changes {
+            plane.apply(change, host)?;
+        }
+        if let Some(publication) = publication {
+            outcome.changed |= publication.publish(&plane.tool, &config, host, outcome)?;
+        }
+        Ok(())
+    };
+    let mut plan = Plan::change(apply).with("action", if changed { "reconfigure" } else { "none" });
+    plan.outcome.changed = changed;
+    plan.outcome.diff = Plan::sequence(writes).outcome.diff;
+    Ok(plan.with("components", components).with("added_names", added))
+}
+
+/// A running control plane.
+struct Plane {
+    tool: Tool,
+    /// Kubeconfig of the administrator.
+    admin: String,
+    /// Folder of the kubeconfig, with the manifests in it.
+    folder: PathBuf,
+}
+
+impl Plane {
+    /// Names of the static pods with the manifests that kubeadm writes for a configuration.
+    fn rendered(&self, config: &str, host: &Host) -> Result<Vec<(&'static str, String)>, Failure> {
+        let scratch = Scratch::new()?;
+        for phase in [["etcd", "local"], ["control-plane", "all"]] {
+            let words = ["init", "phase", phase[0], phase[1], "--config", config].map(str::to_owned);
+            let command = Command::new("unshare")
+                .args(["--mount", "/bin/sh", "-c", WITH_FOLDER, "sh"])
+                .args([scratch.path(), &self.folder.join("manifests")])
+                .arg(&self.tool.kubeadm)
+                .args(&words);
+            self.tool.finish(command, &words, host)?;
+        }
+        let read = |name: &'static str| Some((name, fs::read_to_string(manifest(scratch.path(), name)).ok()?));
+        Ok(COMPONENTS.into_iter().filter_map(read).collect())
+    }
+
+    /// Names of the configuration that the API server's certificate lacks.
+    fn missing_names(&self) -> Vec<String> {
+        let text = self.tool.configuration.as_deref().unwrap_or_default();
+        let documents = documents("the configuration", text).unwrap_or_default();
+        let names = documents.iter().filter_map(|document| document["apiServer"]["certSANs"].as_array()).flatten();
+        let certificate = fs::read(self.certificate("crt")).unwrap_or_default();
+        let found = crypto::alternative_names(&certificate).unwrap_or_default();
+        let typed = |name: &str| match name.parse::<std::net::IpAddr>() {
+            Ok(address) => format!("IP:{address}"),
+            Err(_) => format!("DNS:{name}"),
+        };
+        names.filter_map(Value::as_str).filter(|name| !found.contains(&typed(name))).map(str::to_owned).collect()
+    }
+
+    fn certificate(&self, extension: &str) -> PathBuf {
+        Path::new(&self.tool.cert_dir).join("apiserver").with_extension(extension)
+    }
+
+    /// Issues the certificate of the API server again, which reads the new one without a restart. kubeadm keeps a
+    /// certificate that exists, so the former one is put aside, and comes back if kubeadm fails, as without the CA's
+    /// key.
+    fn renew_certificate(&self, config: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
+        let files = ["crt", "key"]
+            .map(|extension| (self.certificate(extension), self.certificate(&format!("{extension}.former"))));
+        for (file, aside) in &files {
+            let _ = fs::rename(file, aside);
+        }
+        let words = ["init", "phase", "certs", "apiserver", "--config", config].map(str::to_owned);
+        let issued = self.tool.run(&words, host, outcome);
+        for (file, aside) in &files {
+            let _ = if issued.is_ok() { fs::remove_file(aside) } else { fs::rename(aside, file) };
+        }
+        issued.map(drop)
+    }
+
+    /// Makes the record of the applied configuration equal to none, so that the next run applies its own even if this
+    /// one is interrupted.
+    fn mark_outdated(&self) -> Result<(), Failure> {
+        let path = self.folder.join("kubeadm-config.applied.yaml");
+        let Ok(mut record) = OpenOptions::new().append(true).open(&path) else { return Ok(()) };
+        record
+            .write_all(b"# Interrupted while other settings were applied.\n")
+            .map_err(|error| Failure::new(format!("{} could not be written: {error}.", path.display())))
+    }
+
+    /// Writes a manifest and waits until its component answers. Puts the former manifest back if it does not, unless
+    /// the component did not answer before either: then the new settings may be the repair.
+    fn apply(&self, change: &Change, host: &Host) -> Result<(), Failure> {
+        let former = processes(change.name);
+        let answered = !change.before.is_empty() && !former.is_empty() && self.answers(&change.before, host)?;
+        let problem = match self.replace(change, &change.wanted, &former, host) {
+            Err(failure) if !host.cancelled() => failure.message,
+            done => return done,
+        };
+        let settings = change.settings().join(" ");
+        if !answered {
+            return Err(Failure::new(format!(
+                "{problem} It did not answer before either, so its new manifest stays. Changed settings: {settings}"
+            )));
+        }
+        let state = match self.replace(change, &change.before, &HashSet::new(), host) {
+            Ok(()) => "Its former manifest is back, and it answers again.".to_owned(),
+            Err(failure) => format!("Its former manifest is back. {}", failure.message),
+        };
+        Err(Failure::new(format!("{problem} {state} Changed settings: {settings}")))
+    }
+
+    /// Writes a manifest of a component, and waits for a process other than the former ones, and for its answer.
+    fn replace(&self, change: &Change, text: &str, former: &HashSet<u32>, host: &Host) -> Result<(), Failure> {
+        crate::run::carry_out(change.write(text, host)?, host)?;
+        let deadline = Instant::now() + self.tool.api_limit;
+        while processes(change.name).is_subset(former) || !self.answers(text, host)? {
+            host.check_cancelled()?;
+            if Instant::now() >= deadline {
+                let (name, limit) = (change.name, self.tool.api_limit.as_secs());
+                return Err(Failure::new(format!(
+                    "{name} does not answer {limit} seconds after its manifest changed."
+                )));
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Ok(())
+    }
+
+    /// Whether a component answers kubelet's own question.
+    fn answers(&self, manifest: &str, host: &Host) -> Result<bool, Failure> {
+        let Some((server, path)) = probe(manifest) else { return Ok(true) };
+        let (server, path) = (format!("--server={server}"), format!("--raw={path}"));
+        // The controller manager and the scheduler sign their own certificates.
+        let words = [&server, "--insecure-skip-tls-verify", "get", &path];
+        Ok(self.tool.ask(&self.admin, &words, host)?.success())
+    }
+}
+
+/// The change of one static pod.
+struct Change {
+    name: &'static str,
+    path: PathBuf,
+    /// Empty if the manifest was removed.
+    before: String,
+    wanted: String,
+}
+
+impl Change {
+    fn of(name: &'static str, folder: &Path, wanted: &str) -> Result<Change, Failure> {
+        let path = manifest(folder, name);
+        let before = match fs::read_to_string(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::new(format!("{} cannot be read: {error}.", path.display())));
+            }
+            text => text.unwrap_or_default(),
+        };
+        let wanted = with_first_members(wanted, &before);
+        Ok(Change { name, path, before, wanted })
+    }
+
+    fn write(&self, text: &str, host: &Host) -> Result<Plan, Failure> {
+        let mut wanted = Wanted::new(&self.path, Source::Bytes(text.as_bytes().to_vec()));
+        wanted.source_name = self.path.display().to_string();
+        if self.before.is_empty() {
+            wanted.attributes.mode = Some(Mode::parse(&"0600".into())?);
+        }
+        wanted.plan(host)
+    }
+
+    /// Lines of the wanted manifest that the former one has not.
+    fn settings(&self) -> Vec<&str> {
+        let former: HashSet<&str> = self.before.lines().collect();
+        let new = self.wanted.lines().filter(|line| !former.contains(line));
+        new.map(|line| line.trim().trim_start_matches("- ")).collect()
+    }
+}
+
+fn manifest(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name).with_extension("yaml")
+}
+
+/// The wanted manifest of etcd with the members that it began with. kubeadm names only this one, and a member that has
+/// data ignores them.
+fn with_first_members(wanted: &str, before: &str) -> String {
+    let is_members = |line: &&str| line.trim_start().starts_with("- --initial-cluster=");
+    let Some(members) = before.lines().find(is_members) else { return wanted.to_owned() };
+    wanted.lines().flat_map(|line| [if is_members(&line) { members } else { line }, "\n"]).collect()
+}
+
+/// Server and path of the question by which kubelet sees whether the pod of a manifest works.
+fn probe(manifest: &str) -> Option<(String, String)> {
+    let pod = documents("the manifest", manifest).ok()?.into_iter().next()?;
+    let container = pod["spec"]["containers"].get(0)?;
+    let kinds = ["readinessProbe", "livenessProbe"];
+    let question = kinds.iter().map(|kind| &container[*kind]["httpGet"]).find(|question| question.is_object())?;
+    let named = |name: &str| {
+        let mut ports = container["ports"].as_array()?.iter();
+        ports.find(|port| port["name"] == name)?["containerPort"].as_u64()
+    };
+    let port = question["port"].as_u64().or_else(|| named(question["port"].as_str()?))?;
+    let host = question["host"].as_str().unwrap_or("127.0.0.1");
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let scheme = question["scheme"].as_str().unwrap_or("http").to_lowercase();
+    Some((format!("{scheme}://{host}:{port}"), question["path"].as_str().unwrap_or("/").to_owned()))
+}
+
+/// Processes with this name.
+fn processes(name: &str) -> HashSet<u32> {
+    let name = name.get(..NAME_LENGTH).unwrap_or(name);
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        (fs::read_to_string(entry.path().join("comm")).ok()?.trim_end() == name).then_some(id)
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probe_read_from_manifests_with_numbered_and_named_ports() {
+        let manifest = |port: &str, host: &str| {
+            format!(
+                "spec:\n  containers:\n  - name: a\n    ports:\n    - {{containerPort: 10259, name: probe-port}}\n    \
+                 livenessProbe:\n      httpGet: {{{host}path: /livez, port: {port}, scheme: HTTPS}}\n"
+            )
+        };
+        for port in ["10259", "probe-port"] {
+            let found = probe(&manifest(port, "")).unwrap();
+            assert_eq!(found, ("https://127.0.0.1:10259".to_owned(), "/livez".to_owned()));
+        }
+        let ready = manifest("1", "host: 'fd00::1', ") + "    readinessProbe:\n      httpGet: {port: 2381}\n";
+        assert_eq!(probe(&ready).unwrap(), ("http://127.0.0.1:2381".to_owned(), "/".to_owned()));
+        assert_eq!(probe(&manifest("1", "host: 'fd00::1', ")).unwrap().0, "https://[fd00::1]:1");
+        assert_eq!(probe("spec: {containers: [{name: a}]}\n"), None);
+    }
+
+    #[test]
+    fn rewritten_member_of_etcd_keeps_the_members_it_began_with() {
+        let before = "    - --data-dir=/d\n    - --initial-cluster=a=https://a:2380,b=https://b:2380\n";
+        let wanted =
+            "    - --data-dir=/d\n    - --initial-cluster=b=https://b:2380\n    - --initial-cluster-state=existing\n";
+        let expected = format!("{before}    - --initial-cluster-state=existing\n");
+        assert_eq!(with_first_members(wanted, before), expected);
+        assert_eq!(with_first_members(wanted, ""), wanted);
+    }
+}
