@@ -361,9 +361,11 @@ fn ids_for_user_namespaces_released_when_they_are_switched_off() {
     }
 }
 
-/// A service runs since its files were written. A stand-in for systemctl reports it as active.
+/// A service runs since its files were written. A stand-in for systemctl reports it as active, with the process in the
+/// file `pid`.
 fn predicted(folder: &Path, content: &str, more: &[&str]) -> String {
-    program(folder, "systemctl", "case $1 in show) date ;; esac");
+    let systemctl = format!("case \"$*\" in *MainPID*) cat {}/pid ;; show*) date ;; esac", folder.display());
+    program(folder, "systemctl", &systemctl);
     let playbook = format!(
         "- hosts: cp1
   gather_facts: false
@@ -372,7 +374,11 @@ fn predicted(folder: &Path, content: &str, more: &[&str]) -> String {
     - ansible.builtin.copy: {{dest: {at}/settings, content: {content}}}
       register: settings
     - ansible.builtin.shell: \"{{{{ service_newer_files }}}}\"
-      vars: {{service_unit: some.service, service_files: [{at}/settings], service_written: [\"{{{{ settings }}}}\"]}}
+      vars:
+        service_unit: some.service
+        service_artifacts: [server]
+        service_files: [{at}/settings]
+        service_written: [\"{{{{ settings }}}}\"]
       environment: {{PATH: \"{at}:/usr/bin:/bin\"}}
       register: older
       changed_when: older.stdout | length > 0
@@ -400,6 +406,30 @@ fn restart_for_changed_settings_is_predicted() {
     let other = predicted(folder.path(), "two", &["--check"]);
     assert!(other.contains(restart), "{other}");
     assert_eq!(fs::read_to_string(folder.path().join("settings")).unwrap(), "one");
+}
+
+/// The old program runs until the service restarts, also if an earlier run has replaced the file.
+#[test]
+fn restart_for_a_replaced_program_is_found_and_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let restart = "RUNNING HANDLER [Restart]";
+    let server = folder.path().join("server");
+    fs::copy("/bin/sleep", &server).unwrap();
+    let mut running = std::process::Command::new(&server).arg("600").spawn().unwrap();
+    fs::write(folder.path().join("pid"), running.id().to_string()).unwrap();
+    predicted(folder.path(), "one", &[]);
+    for (key, expected) in [("server", true), ("other", false)] {
+        let fetched = format!(
+            "{{\"artifacts_unpacked\": {{\"results\": [{{\"changed\": true, \"item\": {{\"key\": \"{key}\"}}}}]}}}}"
+        );
+        let text = predicted(folder.path(), "one", &["--check", "-e", &fetched]);
+        assert_eq!(text.contains(restart), expected, "{text}");
+    }
+    fs::remove_file(&server).unwrap();
+    let text = predicted(folder.path(), "one", &[]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(text.contains(restart), "{text}");
 }
 
 /// A task file that compares times of files knows the results of the tasks that write them.
