@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate upgrade-kills undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups settings fleet)
+operations=(rotate upgrade-kills undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups settings nodes fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -852,75 +852,6 @@ operation_backups() {
   holds 'nothing of it is left' no_timer
   rm -r "$log/backups"
   rm -f "$inventory/group_vars/all/bucket.yml"
-}
-
-# ---- settings ----
-
-# setting NAME SETTING...: cluster.yml applies it while a node asks the API, and a second run changes nothing
-setting() {
-  local name=$1; shift
-  printf '%s\n' "$@" >"$inventory/group_vars/all/setting.yml"
-  api_load node2
-  holds "cluster.yml applies $name" run "$name.log" cluster
-  api_load_ends node2 >"$operation/$name.load"
-  awk 'NR == 1 { asked = $0 } END { print "          " NR - 1 " of " asked " requests lost" }' "$operation/$name.load"
-  holds "few requests are lost by $name" few_lost "$operation/$name.load"
-  holds "cluster.yml changes nothing after $name" unchanged cluster
-}
-# stored PREFIX: how etcd has every Secret
-stored() {
-  on node1 'set -a; . /etc/etcdctl.env; for key in $(etcdctl get --prefix /registry/secrets --keys-only); do etcdctl get --print-value-only "$key" | head -c 30 | tr -cd "[:print:]"; echo; done' >"$operation/secrets"
-  [ -s "$operation/secrets" ] && ! grep -v "^$1" "$operation/secrets" && [ "$(kubectl node1 get secret kept -o 'jsonpath={.data.key}' | base64 -d)" = value ]
-}
-# audited RESOURCE: a control plane logs a request for it
-audited() {
-  local name=asked-$RANDOM node
-  kubectl node1 get "$1" "$name" 2>/dev/null
-  sleep 1
-  for node in $nodes; do on "$node" "grep -c '/$1/$name' /var/log/kubernetes/audit/kube-apiserver-audit.log" && return; done
-  return 1
-}
-# configz NODE PATTERN: kubelet runs with it
-configz() { kubectl node1 get --raw "/api/v1/nodes/$1/proxy/configz" | grep -E "$2"; }
-everywhere_configz() { local node; for node in $nodes; do configz "$node" "$1" || return 1; done; }
-allocatable() { kubectl node1 get node node2 -o 'jsonpath={.status.allocatable.memory}' | tr -d Ki; }
-reserved() { [ "$(allocatable)" -lt "$(cat "$operation/allocatable")" ]; }
-has_mirror() { local node; for node in $nodes; do on "$node" 'grep -r mirror.example.com /etc/containerd/certs.d' || return 1; done; }
-no_rules() { local node; for node in $nodes; do on "$node" '! iptables-save | grep -c KUBE-SVC' || return 1; done; }
-
-operation_settings() {
-  cluster three
-  rm -f "$log/cluster"
-  kubectl node1 create secret generic kept --from-literal=key=value >/dev/null
-  local one two
-  one=$(printf '1%.0s' {1..32}) two=$(printf '2%.0s' {1..32})
-  setting audit 'kubernetes_audit: true'
-  holds 'requests are in the audit log' eventually 60 audited secrets
-  setting audit-policy 'kubernetes_audit: true' \
-    'audit_policy_custom_rules: [{level: Metadata, resources: [{group: "", resources: [pods]}]}, {level: None}]'
-  holds 'requests for pods are in the log' eventually 60 audited pods
-  holds 'and for Secrets are not' not audited secrets
-  allocatable >"$operation/allocatable"
-  setting reserved 'kube_reserved: true' 'system_reserved: true' 'kube_memory_reserved: 512Mi'
-  holds 'the nodes keep memory for themselves' eventually 60 reserved
-  setting feature-gate 'kubelet_feature_gates: [CPUManager=true, CSIMigration=true]'
-  holds 'kubelet has the feature gate' everywhere_configz '"CSIMigration":true'
-  setting mirror 'containerd_registries_mirrors: [{prefix: docker.io, mirrors: [{host: "https://mirror.example.com", capabilities: [pull, resolve]}]}]'
-  holds 'containerd has the mirror' has_mirror
-  setting no-kube-proxy 'kube_proxy_remove: true'
-  holds 'no rule of kube-proxy is left' no_rules
-  setting kube-proxy 'kube_proxy_remove: false'
-  holds 'the service answers on every node' eventually 60 answer_everywhere
-  setting identity 'kube_encrypt_secret_data: true' 'kube_encryption_algorithm: identity' "kube_encrypt_token: '$one'"
-  setting encryption 'kube_encrypt_secret_data: true' "kube_encrypt_token: '$one'"
-  holds 'every Secret is encrypted' stored k8s:enc:secretbox
-  setting second-key 'kube_encrypt_secret_data: true' "kube_encrypt_token: '$one'" "kube_encrypt_further_tokens: ['$two']"
-  setting new-key 'kube_encrypt_secret_data: true' "kube_encrypt_token: '$two'" "kube_encrypt_further_tokens: ['$one']"
-  setting one-key 'kube_encrypt_secret_data: true' "kube_encrypt_token: '$two'"
-  holds 'every Secret is encrypted with the new key' stored k8s:enc:secretbox
-  setting decryption 'kube_encrypt_secret_data: true' 'kube_encryption_algorithm: identity' "kube_encrypt_token: '$two'"
-  holds 'no Secret is encrypted' stored k8s[^:]
-  setting no-encryption 'kube_encrypt_secret_data: false'
 }
 
 # ---- fleet ----
