@@ -5,7 +5,17 @@
 read -ra lab_options <<<"${WINDLASS_LAB_UP:-}"
 
 play() { "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@"; }
-on() { local node=$1; shift; "$windlass" lab ssh "$node" "$@"; }
+# on NODE COMMAND...: repeated if ssh fails (255), because a host of a busy machine may not answer in time
+on() {
+  local node=$1 code attempt; shift
+  for attempt in 1 2 3; do
+    "$windlass" lab ssh "$node" "$@"
+    code=$?
+    [ $code = 255 ] || break
+    sleep 2
+  done
+  return $code
+}
 kubectl() { local node=$1; shift; on "$node" kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
 address() { "$windlass" lab inventory | sed -n "s/^$1 .*ansible_host=\([^ ]*\).*/\1/p"; }
 
