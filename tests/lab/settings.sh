@@ -3,10 +3,11 @@
 
 # ---- settings ----
 
-# setting NAME SETTING...: cluster.yml applies it while a node asks the API, and a second run changes nothing
+# setting NAME SETTING...: cluster.yml applies it while a node asks the API, and a second run changes nothing. It overrides the
+# lab's settings of the group k8s_cluster.
 setting() {
   local name=$1; shift
-  printf '%s\n' "$@" >"$inventory/group_vars/all/setting.yml"
+  printf '%s\n' "$@" >"$inventory/group_vars/k8s_cluster/setting.yml"
   api_load node2
   holds "cluster.yml applies $name" run "$name.log" cluster
   api_load_ends node2 >"$operation/$name.load"
@@ -72,7 +73,7 @@ operation_settings() {
 
 # ---- nodes ----
 
-# pods_of NAME: nodes and processes of the service's pods, of which neither changes while they keep running
+# Nodes and processes of the pods of the service: they stay while the pods keep running.
 hello_processes() { local node; for node in $nodes; do on "$node" 'hostname; pgrep -x hello' || return 1; done; }
 same_processes() { hello_processes | diff "$operation/processes" -; }
 
