@@ -49,6 +49,10 @@ pub(super) async fn copy(context: &ActionContext) -> Result<TaskResult, Failure>
         return copy_content(context, args, content).await;
     }
     let src = context.text("src").unwrap_or_default();
+    // Without a name, the search would find the folder of the role or the playbook.
+    if src.is_empty() {
+        return Err("src (or content) is required".into());
+    }
     let decrypt = context.flag("decrypt").unwrap_or(true);
     let path = context.find("files", src.trim_end_matches('/'))?;
     if path.is_dir() {
