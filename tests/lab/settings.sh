@@ -95,7 +95,7 @@ pods_ask() {
   done
 }
 hosts_ask() { local node; for node in $nodes; do on "$node" "grep '^nameserver $1' /etc/resolv.conf && grep 'ndots:3' /etc/resolv.conf" || return 1; done; }
-proxies_have() { local node; for node in $nodes; do on "$node" "curl -s 127.0.0.1:10249/configz | grep -F '$1'" || return 1; done; }
+proxies_have() { local node; for node in $nodes; do on "$node" "curl -s 127.0.0.1:10249/configz | grep -iF '$1'" || return 1; done; }
 # The lab's kernel may have no ip_vs.
 without_ipvs() { on node1 '! modprobe ip_vs 2>/dev/null && ! test -e /proc/net/ip_vs'; }
 
@@ -106,7 +106,7 @@ ranges_are() { ranges; [ "$(ranges)" = "$*" ]; }
 moves_to() { on node2 "ip address add $1/24 dev host0" && sed -i "/^ *node2:/s/ ip: [0-9.]*}/ ip: $1}/" "$inventory/hosts.yml"; }
 # The API server reaches kubelet at the address, and the other node the pods.
 reached_at() {
-  [ "$(kubectl node1 get node node2 -o 'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}')" = "$1" ] &&
+  [ "$(kubectl node1 get node node2 -o "'jsonpath={.status.addresses[?(@.type==\"InternalIP\")].address}'")" = "$1" ] &&
     on node1 ip route | grep "via $1 " && kubectl node1 get --raw /api/v1/nodes/node2/proxy/healthz
 }
 
