@@ -372,9 +372,7 @@ fn print(explanation: &Explanation, format: Format, printer: &Printer) -> Result
 impl Recorded {
     /// Checks that the run is of a playbook and of the session's inventory.
     fn new(journal: Journal, session: &Session, playbook: &Path) -> Result<Recorded> {
-        let run = &session.shared.run;
-        let (settings, extra_vars) = (&run.settings, &run.extra_vars);
-        let inputs = Inputs { settings, playbooks: vec![playbook.to_owned()], extra_vars, inventory: None };
+        let inputs = super::journal::inputs_of(&[playbook.to_owned()], session);
         is_run_of(&journal, &inputs)?;
         let this = playbook.canonicalize().unwrap_or_else(|_| playbook.to_owned());
         let mut first = 0;
