@@ -1,7 +1,8 @@
 #!/bin/sh
-# images.sh IMAGE=ADDRESS[,ADDRESS]...: asks the addresses of each image's manifest, and prints `missing IMAGE ANSWERS` for
-# images that no server has: 404, or 000 without an answer. Servers that refuse strangers do not count as without it. The
-# runtime verifies servers when it pulls, so certificates do not matter here. Answers are bounded in size and time.
+# images.sh IMAGE=ADDRESS[,ADDRESS]...: asks the addresses of each image's manifest, and prints `missing IMAGE ANSWERS`
+# for images that no server has: 404, or 000 without an answer. Servers that refuse strangers do not count as without
+# it.
+# The runtime verifies servers when it pulls, so certificates do not matter here. Answers are bounded in size and time.
 set -u
 export LC_ALL=C
 command -v curl >/dev/null || exit 0
@@ -13,7 +14,8 @@ token() {
     realm=$(printf %s "$1" | sed -n 's|.*realm="\(https://[^"@?]*\)".*|\1|p')
     service=$(printf %s "$1" | sed -n 's|.*service="\([^"]*\)".*|\1|p')
     [ -n "$realm" ] || return 0
-    curl -s -m 15 --proto =https --get --data-urlencode "service=$service" --data-urlencode "scope=repository:$2:pull" "$realm" |
+    curl -s -m 15 --proto =https --get --data-urlencode "service=$service" --data-urlencode "scope=repository:$2:pull" \
+        "$realm" |
         head -c 65536 | tr ',' '\n' | sed -nE 's|.*"(access_)?token": *"([0-9A-Za-z._~+/=-]+)".*|\2|p' | head -n 1
 }
 
@@ -31,7 +33,8 @@ ask() {
         code=$(printf '%s\n' "$headers" | status)
         name=${address#*/v2/}
         if [ "$code" = 401 ]; then
-            key=$(token "$(printf '%s\n' "$headers" | sed -n 's/^www-authenticate: *bearer //Ip' | tail -n 1)" "${name%/manifests/*}")
+            key=$(token "$(printf '%s\n' "$headers" | sed -n 's/^www-authenticate: *bearer //Ip' |
+                tail -n 1)" "${name%/manifests/*}")
             [ -z "$key" ] || code=$(answer "$address" "$key" | status)
         fi
         case ${code:-000} in

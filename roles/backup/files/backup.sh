@@ -5,8 +5,8 @@
 # The role runs it with its settings in the environment; the timer runs it with SETTINGS, a
 # shell file. BACKUP_MODE is `make`; `plan`, which only prints what `make` would do; or `part`, which prints the files
 # of a control plane as a tar archive in base64, for an archive that another host makes. With BACKUP_NEEDS=etcd, a
-# host without a member of etcd fails. The exit code 3 is a good archive that S3 did not take, or an old one that it kept.
-# s3.sh precedes it.
+# host without a member of etcd fails. The exit code 3 is a good archive that S3 did not take, or an old one that it
+# kept. s3.sh precedes it.
 set -eu
 umask 077
 # shellcheck source=/dev/null
@@ -39,7 +39,7 @@ members() {
     for entry in $BACKUP_ETCD; do
         [ -e "${entry#*=}" ] || continue
         with "${entry#*=}" etcdctl endpoint health >/dev/null 2>&1 ||
-            fail "The member of ${entry%%=*} on this host is not healthy: no archive was made. Start it, or take another member."
+            fail "The member of ${entry%%=*} on this host is not healthy: no archive was made. Start it, or take another."
         echo "$entry"
     done
 }
@@ -78,7 +78,8 @@ put_control_plane() {
 put_etcd() {
     put etcd-pki "$BACKUP_ETCD_CERT_DIR"/.
     put etcd-services /etc/etcd.env /etc/etcd-events.env /etc/etcdctl.env /etc/etcdctl-events.env \
-        "$BACKUP_ETCD_CONFIG_DIR"/*-bootstrap.env /etc/systemd/system/etcd.service /etc/systemd/system/etcd-events.service
+        "$BACKUP_ETCD_CONFIG_DIR"/*-bootstrap.env /etc/systemd/system/etcd.service \
+            /etc/systemd/system/etcd-events.service
 }
 
 # put_snapshot NAME SETTINGS: a verified snapshot, and the number of keys at its revision
@@ -168,7 +169,8 @@ if [ "$mode" = plan ]; then
     ! is_control_plane || echo "would read $BACKUP_KUBE_CERT_DIR and $BACKUP_KUBE_CONFIG_DIR"
     echo "would write $BACKUP_DIR/$archive"
     [ -z "$BACKUP_S3_URL" ] || echo "would write $BACKUP_S3_URL/$archive"
-    [ -z "$BACKUP_S3_URL" ] || [ "$BACKUP_S3_KEEP_COUNT$BACKUP_S3_KEEP_DAYS" = 00 ] || echo "would remove old archives there"
+    [ -z "$BACKUP_S3_URL" ] || [ "$BACKUP_S3_KEEP_COUNT$BACKUP_S3_KEEP_DAYS" = 00 ] ||
+        echo "would remove old archives there"
     # As if it were there already.
     BACKUP_KEEP_COUNT=$((BACKUP_KEEP_COUNT > 1 ? BACKUP_KEEP_COUNT - 1 : 1))
     outdated | sed "s|^|would remove $BACKUP_DIR/|"
@@ -228,6 +230,10 @@ done
 [ -n "$BACKUP_S3_URL" ] || exit 0
 # The archive is good all the same, which this code says.
 printf '%s  %s\n' "$sum" "$archive" >"$work/$archive.sha256"
-upload "$BACKUP_DIR/$archive" && upload "$work/$archive.sha256" || { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
+upload "$BACKUP_DIR/$archive" && upload "$work/$archive.sha256" ||
+    { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }
 echo "wrote $BACKUP_S3_URL/$archive"
-tidy_bucket || { echo "Old archives could not be removed from $BACKUP_S3_URL. The keys have to be allowed to list and to delete." >&2; exit 3; }
+tidy_bucket || {
+    echo "Old archives could not be removed from $BACKUP_S3_URL. The keys have to be allowed to list and to delete." >&2
+    exit 3
+}

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Functions of backup.sh and download.sh, which follow in one text: the folder BACKUP_S3_URL of a bucket, and its archives
-# of the cluster BACKUP_NAME. The server is not trusted: names, sizes and times are limited.
+# Functions of backup.sh and download.sh, which follow in one text: the folder BACKUP_S3_URL of a bucket, and its
+# archives of the cluster BACKUP_NAME. The server is not trusted: names, sizes and times are limited.
 s3_empty=$(sha256sum </dev/null | cut -d ' ' -f 1)
 
 # s3 OPTION...: one signed request, of six hours at most. The keys go through a pipe, so that no list of processes shows
@@ -37,7 +37,8 @@ s3_list() {
         s3_get 4000000 "$1/page" "$server/$bucket?list-type=2&prefix=$prefix${after:+&start-after=$after}" || return 1
         tr '<' '\n' <"$1/page" | sed -n 's|^Key>||p' >"$1/keys"
         # None of folders below it.
-        awk -v folder="$folder" 'index($0, folder) == 1 { $0 = substr($0, length(folder) + 1); if (!/\//) print }' "$1/keys" >>"$1/names"
+        awk -v folder="$folder" 'index($0, folder) == 1 { $0 = substr($0, length(folder) + 1); if (!/\//) print }' \
+            "$1/keys" >>"$1/names"
         grep -q '<IsTruncated>true<' "$1/page" || break
         last=$(tail -n 1 "$1/keys")
         case $last in

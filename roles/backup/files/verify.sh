@@ -17,13 +17,19 @@ rm -rf scratch
 mkdir scratch
 cd scratch
 processes=
-trap 'for process in $processes; do kill "$process"; wait "$process"; done 2>/dev/null || true; cd /; rm -rf "$1/scratch"' EXIT
+ended() {
+    for process in $processes; do kill "$process"; wait "$process"; done 2>/dev/null || true
+    cd /
+    rm -rf "$1/scratch"
+}
+trap 'ended "$1"' EXIT
 trap 'exit 1' INT TERM HUP
 
 $(command -v etcdutl || echo etcdctl) snapshot restore "../content/$name.db" --data-dir data --name verify \
     --initial-cluster verify=http://localhost:1 --initial-advertise-peer-urls http://localhost:1 >log 2>&1 ||
     { cat log >&2; exit 1; }
-timeout -k 10 900 etcd --name verify --data-dir data --listen-client-urls unix://localhost:2 --advertise-client-urls unix://localhost:2 \
+timeout -k 10 900 etcd --name verify --data-dir data --listen-client-urls unix://localhost:2 \
+    --advertise-client-urls unix://localhost:2 \
     --listen-peer-urls unix://localhost:1 --initial-advertise-peer-urls http://localhost:1 \
     --initial-cluster verify=http://localhost:1 >log 2>&1 &
 process=$!
@@ -47,12 +53,14 @@ bytes=$(read_all --print-value-only | wc -c)
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 # A pod may give its own program that name, but it cannot listen on the host's port.
 port=$(printf %04X "$BACKUP_API_PORT")
-sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port=":$port" '$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
+sockets=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+    awk -v port=":$port" '$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
 running=
 for candidate in $(pgrep -x kube-apiserver); do
     [ -z "$sockets" ] || ! ls -l "/proc/$candidate/fd" 2>/dev/null | grep -qF "$sockets" || running=$candidate
 done
-[ -n "$running" ] || fail "No API server listens on port $BACKUP_API_PORT of this host, whose program could read the archive."
+[ -n "$running" ] ||
+    fail "No API server listens on port $BACKUP_API_PORT of this host, whose program could read the archive."
 cp "/proc/$running/exe" kube-apiserver
 kubeadm init phase certs sa --cert-dir "$PWD/pki" >api.log 2>&1 || fail "kubeadm created no key."
 port=36443
@@ -72,7 +80,8 @@ encryption=../content/config/apiserver/encryption.yaml
 timeout -k 10 900 ./kube-apiserver --etcd-servers=unix://localhost:2 --etcd-prefix="$BACKUP_PREFIX" \
     --bind-address=127.0.0.1 --secure-port="$port" --advertise-address="$BACKUP_ADDRESS" --cert-dir=certs \
     --endpoint-reconciler-type=none --service-cluster-ip-range="$BACKUP_SERVICE_ADDRESSES" \
-    --disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook ${BACKUP_APIS:+--runtime-config="$BACKUP_APIS"} \
+    --disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook \
+        ${BACKUP_APIS:+--runtime-config="$BACKUP_APIS"} \
     --anonymous-auth=false --token-auth-file=tokens --authorization-mode=AlwaysAllow \
     --service-account-issuer=https://scratch.invalid --service-account-key-file=pki/sa.pub \
     --service-account-signing-key-file=pki/sa.key ${encryption:+--encryption-provider-config="$encryption"} \
@@ -95,7 +104,8 @@ kinds() {
 # Custom resources are served a little later than the rest.
 for attempt in $(seq 30); do
     kinds >served
-    read_api get customresourcedefinitions --output=jsonpath='{range .items[?(@.spec.scope=="Namespaced")]}{.metadata.name} {.status.conditions[?(@.type=="Established")].status}{"\n"}{end}' >defined
+    read_api get customresourcedefinitions \
+        --output=jsonpath='{range .items[?(@.spec.scope=="Namespaced")]}{.metadata.name} {.status.conditions[?(@.type=="Established")].status}{"\n"}{end}' >defined
     sed -n 's/ True$//p' defined | grep -vxFf served >missing || break
     [ "$attempt" != 30 ] || fail "The scratch API server does not serve $(paste -sd ' ' missing)."
     sleep 1

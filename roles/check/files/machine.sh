@@ -31,7 +31,8 @@ fi
 ! systemctl is-active --quiet firewalld 2>/dev/null || echo firewall firewalld
 case $(LC_ALL=C ufw status 2>/dev/null) in 'Status: active'*) echo firewall ufw ;; esac
 for module in $MODULES; do
-  [ -d "/sys/module/$module" ] || [ -e "/proc/net/$module" ] || modprobe --dry-run --quiet "$module" 2>/dev/null || echo "module $module"
+  [ -d "/sys/module/$module" ] || [ -e "/proc/net/$module" ] || modprobe --dry-run --quiet "$module" 2>/dev/null ||
+      echo "module $module"
 done
 ! systemd-detect-virt --quiet --container 2>/dev/null || echo container
 # A member with a log of its own opens its data without asking the others.

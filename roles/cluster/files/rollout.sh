@@ -1,7 +1,7 @@
 #!/bin/sh
-# Waits for the pods of a DaemonSet except on some nodes: rollout.sh KUBECTL KUBECONFIG SECONDS NAMESPACE NAME NODE... Kubernetes
-# counts a pod on a dead node as unavailable, and by default replaces no further one then. So this deletes outdated pods of the
-# other nodes, one at a time. After SECONDS it fails and names the pods that it waits for.
+# Waits for the pods of a DaemonSet except on some nodes: rollout.sh KUBECTL KUBECONFIG SECONDS NAMESPACE NAME NODE...
+# Kubernetes counts a pod on a dead node as unavailable, and by default replaces no further one then. So this deletes
+# outdated pods of the other nodes, one at a time. After SECONDS it fails and names the pods that it waits for.
 program=$1
 config=$2
 deadline=$(($(date +%s) + $3))
@@ -16,7 +16,8 @@ kubectl() {
     timeout 60 "$program" --kubeconfig "$config" --request-timeout 20s --namespace "$namespace" "$@"
 }
 
-# Lines of `found`: STATE POD NODE; and `absent` for each of the NODEs that has a pod. Fails if the API or the controller does not answer.
+# Lines of `found`: STATE POD NODE; and `absent` for each of the NODEs that has a pod. Fails if the API or the
+# controller does not answer.
 look() {
     # shellcheck disable=SC2046 # Words without blanks.
     set -- $(kubectl get daemonset "$name" --output \
@@ -44,7 +45,8 @@ while sleep 2; do
         [ "$(printf '%s\n' "$found" | grep -cE '^(current|absent)')" -lt "$wanted" ] || exit 0
         outdated=$(printf '%s\n' "$found" | awk '$1 == "outdated" { print $2; exit }')
         # The controller replaces a pod, if it may, between two looks.
-        if [ "$strategy" = RollingUpdate ] && [ -n "$outdated" ] && [ "$found" = "$before" ] && ! printf '%s\n' "$found" | grep -q ^unready; then
+        if [ "$strategy" = RollingUpdate ] && [ -n "$outdated" ] && [ "$found" = "$before" ] &&
+            ! printf '%s\n' "$found" | grep -q ^unready; then
             kubectl delete pod "$outdated" --wait=false
         fi
         before=$found

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not, it
-# fails with the reasons of up to three pods: pods of the workload; or, for a node, pods on their hosts' network, such as
-# the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is mended.
+# Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not,
+# it fails with the reasons of up to three pods: pods of the workload; or, for a node, pods on their hosts' network,
+# such as the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is
+# mended.
 program=$1
 config=$2
 kind=$3
@@ -68,7 +69,8 @@ reasons | while IFS=';' read -r _ _ space pod node container restarts reason cod
     printf '%s\n' "$place: ${reason:-running, but not ready}, $restarts restarts"
     lines=
     if [ "$restarts" -gt 0 ] || [ -n "$code" ]; then
-        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 --limit-bytes 20000 -- "$pod" 2>/dev/null)
+        lines=$(kubectl logs --namespace "$space" --container "$container" --tail 5 --limit-bytes 20000 -- "$pod" \
+            2>/dev/null)
     fi
     lines=${lines:-$(printf '%s\n' "$message" | sed 's/^"\(.*\)"$/\1/; s/\\"/"/g')}
     lines=${lines:-$(last_warning "$space" "$pod")}

@@ -110,8 +110,8 @@ test_apis() {
   kube get "${names%,}" --all-namespaces --output=name >"$work/listed" &&
     tr ',' '\n' <<<"${names%,}" | wc -l | sed 's/$/ kinds are listed/'
 }
-# Of each kind that users may create, an object with the name `kinds`: one of a namespace is written, read and deleted, and
-# of the others the API server only validates one.
+# Of each kind that users may create, an object with the name `kinds`: one of a namespace is written, read and deleted,
+# and of the others the API server only validates one.
 test_kinds() {
   local resource version namespaced kind fields dry tried=0 without='' failed=''
   while read -r resource version namespaced kind; do
@@ -126,7 +126,8 @@ test_kinds() {
 # YAML
 {apiVersion: $version, kind: $kind, metadata: {name: kinds}, ${fields//IMAGE/$PAUSE_IMAGE}}
 END
-    [ "$namespaced" = false ] || { k get "$resource" kinds --output=name && k delete "$resource" kinds --wait=false; } >/dev/null ||
+    [ "$namespaced" = false ] || { k get "$resource" kinds --output=name &&
+        k delete "$resource" kinds --wait=false; } >/dev/null ||
       failed+=" $kind ($version)"
   done < <(kube api-resources --verbs=create,get,delete --no-headers |
     awk '{ group = $(NF - 2); sub("/?[^/]*$", "", group); print $1 (group == "" ? "" : "." group), $(NF - 2), $(NF - 1), $NF }')
@@ -282,17 +283,20 @@ test_volumes() {
   local number main host
   host=$(kube get node "$NODE" --output='jsonpath={.metadata.labels.kubernetes\.io/hostname}') || return
   { static 0 "$host"; static 1 "$host"; } | kube apply --filename=- >/dev/null &&
-    { printf 'apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: keeping}\nspec:\n  replicas: 2\n  serviceName: keeping\n'
+    { printf 'apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: keeping}\n'
+      printf 'spec:\n  replicas: 2\n  serviceName: keeping\n'
       template keeping "$IMAGE" "$IMAGE_ARGS" | sed 's/volumeMounts: \[/&{name: data, mountPath: \/mnt}, /'
       printf '  volumeClaimTemplates:\n    - metadata: {name: data}\n'
-      printf '      spec: {accessModes: [ReadWriteOnce], storageClassName: %s, resources: {requests: {storage: 16Mi}}}\n' "$NAMESPACE"
+      printf '      spec: {accessModes: [ReadWriteOnce], storageClassName: %s, ' "$NAMESPACE"
+      printf 'resources: {requests: {storage: 16Mi}}}\n'
     } | apply && rolled statefulset/keeping || return
   for number in 0 1; do
     main=$(process "keeping-$number") && echo "$number" >"/proc/$main/root/mnt/written" || return
   done
   [ "$(field pvc/data-keeping-0 '{.spec.volumeName}')" != "$(field pvc/data-keeping-1 '{.spec.volumeName}')" ] &&
     k delete pod/keeping-0 >/dev/null && k scale statefulset/keeping --replicas=1 >/dev/null &&
-    eventually not k get pod/keeping-1 --output=name >/dev/null && same 'field pvc/data-keeping-1 {.status.phase}' Bound &&
+    eventually not k get pod/keeping-1 --output=name >/dev/null &&
+        same 'field pvc/data-keeping-1 {.status.phase}' Bound &&
     k scale statefulset/keeping --replicas=2 >/dev/null && rolled statefulset/keeping || return
   for number in 0 1; do
     waited "pod/keeping-$number" condition=Ready && main=$(process "keeping-$number") &&
@@ -405,11 +409,13 @@ END
   code=$?
   kube delete validatingwebhookconfiguration "$NAMESPACE" >/dev/null
   [ $code = 0 ] && kube create namespace "$NAMESPACE-ends" >/dev/null || return
-  kube --namespace="$NAMESPACE-ends" create --filename=- >/dev/null <<<'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stays", "finalizers": ["windlass/stays"]}}' &&
+  kube --namespace="$NAMESPACE-ends" create --filename=- >/dev/null \
+      <<<'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stays", "finalizers": ["windlass/stays"]}}' &&
     kube delete namespace "$NAMESPACE-ends" --wait=false >/dev/null &&
     refused 'being terminated' kube --namespace="$NAMESPACE-ends" create configmap late
   code=$?
-  kube --namespace="$NAMESPACE-ends" patch configmap stays --type=merge --patch='{"metadata": {"finalizers": null}}' >/dev/null
+  kube --namespace="$NAMESPACE-ends" patch configmap stays --type=merge --patch='{"metadata": {"finalizers": null}}' \
+      >/dev/null
   return $code
 }
 test_exec() {

@@ -1,6 +1,7 @@
 #!/bin/sh
-# rewrite.sh KUBECTL KUBECONFIG RESOURCE...: stores all objects of the resources again, with the key that the API server writes with now. A
-# resource may be a wildcard of EncryptionConfiguration: `*.*`, `*.GROUP`, or `*.` for the core group. Fails unless all objects were stored.
+# rewrite.sh KUBECTL KUBECONFIG RESOURCE...: stores all objects of the resources again, with the key that the API server
+# writes with now. A resource may be a wildcard of EncryptionConfiguration: `*.*`, `*.GROUP`, or `*.` for the core
+# group. Fails unless all objects were stored.
 set -eu
 kubectl="$1 --kubeconfig $2" tries=${REWRITE_TRIES:-10}
 shift 2
@@ -21,7 +22,8 @@ repeat() {
 discover() {
     $kubectl api-resources --verbs=list,update --output=name >"$work/resources" 2>"$work/errors" &&
         $kubectl get apiservices.apiregistration.k8s.io \
-            --output 'jsonpath={range .items[?(@.spec.service)]}{.spec.group}{"\n"}{end}' >"$work/foreign" 2>"$work/errors"
+            --output 'jsonpath={range .items[?(@.spec.service)]}{.spec.group}{"\n"}{end}' >"$work/foreign" \
+                2>"$work/errors"
 }
 
 # selected WILDCARD: prints the resources that it stands for. Events are stored once, and have a second name.
@@ -36,7 +38,8 @@ selected() {
         }' "$work/resources"
 }
 
-# store RESOURCE: stores each object as it is. One that somebody else changed or deleted since it was read needs no rewrite.
+# store RESOURCE: stores each object as it is. One that somebody else changed or deleted since it was read needs no
+# rewrite.
 store() {
     $kubectl get "$1" --all-namespaces --output name >"$work/names" 2>"$work/errors" || return 1
     [ -s "$work/names" ] || return 0
@@ -62,5 +65,6 @@ done
 sort -u "$work/all" >"$work/sorted"
 while read -r resource; do
     # Without the API of a resource, it has no objects.
-    repeat store "$resource" </dev/null || grep -q "server doesn't have a resource type" "$work/errors" || failed "Not all $resource could be stored again"
+    repeat store "$resource" </dev/null || grep -q "server doesn't have a resource type" "$work/errors" ||
+        failed "Not all $resource could be stored again"
 done <"$work/sorted"

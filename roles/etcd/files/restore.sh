@@ -19,7 +19,8 @@ bump=
     bump='--bump-revision=1000000000 --mark-compacted'
 # shellcheck disable=SC2086 # words
 ETCDCTL_API=3 "$tool" snapshot restore "$1" --data-dir .restoring --name "$ETCD_MEMBER" \
-    --initial-cluster "$ETCD_MEMBERS" --initial-cluster-token "$ETCD_TOKEN" --initial-advertise-peer-urls "$ETCD_PEER_URL" $bump
+    --initial-cluster "$ETCD_MEMBERS" --initial-cluster-token "$ETCD_TOKEN" \
+        --initial-advertise-peer-urls "$ETCD_PEER_URL" $bump
 if [ "$(cat .restored 2>/dev/null)" = "$ETCD_TOKEN" ]; then
     rm -rf member
 elif [ -e member ]; then

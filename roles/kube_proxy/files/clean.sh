@@ -1,7 +1,7 @@
 #!/bin/sh
-# clean.sh [MODE ADDRESS]: removes what kube-proxy left on a host, and leaves kubelet's own chains alone. It prints what it removed. With MODE,
-# iptables or ipvs, what kube-proxy uses in this mode stays, and nothing is removed before the kube-proxy whose metrics are at ADDRESS reports it:
-# at its start, it removes only tables of nftables.
+# clean.sh [MODE ADDRESS]: removes what kube-proxy left on a host, and leaves kubelet's own chains alone. It prints what
+# it removed. With MODE, iptables or ipvs, what kube-proxy uses in this mode stays, and nothing is removed before the
+# kube-proxy whose metrics are at ADDRESS reports it: at its start, it removes only tables of nftables.
 set -eu
 
 mode=${1:-}
@@ -42,7 +42,8 @@ if [ -n "$mode" ]; then
     done
 fi
 
-# clean PROGRAM TABLE: empties and deletes the chains of services, and the rules that lead to them or use their sets, at once
+# clean PROGRAM TABLE: empties and deletes the chains of services, and the rules that lead to them or use their sets, at
+# once
 clean() {
     chains=$everywhere
     [ "$2" != filter ] || chains=$filter
@@ -51,7 +52,10 @@ clean() {
         /^-A / {
             target = ""
             for (i = 3; i < NF; i++) if ($i == "-j" || $i == "-g") target = $(i + 1)
-            if ((target in chains || mode != "ipvs" && / --match-set KUBE-/) && !($2 in chains)) { sub(/^-A/, "-D"); jumps[++jump] = $0 }
+            if ((target in chains || mode != "ipvs" && / --match-set KUBE-/) && !($2 in chains)) {
+                sub(/^-A/, "-D")
+                jumps[++jump] = $0
+            }
         }
         END {
             if (!count && !jump) exit
@@ -78,7 +82,8 @@ done
 [ "$mode" != ipvs ] || exit 0
 
 if ip link show kube-ipvs0 >/dev/null 2>&1; then
-    # The addresses of the services name the virtual servers, and sets name the node ports, whose servers have addresses of the host.
+    # The addresses of the services name the virtual servers, and sets name the node ports, whose servers have addresses
+    # of the host.
     ip -o address show dev kube-ipvs0 | awk '{ sub("/.*", "", $4); print $4 }' > "$work"
     for set in KUBE-NODE-PORT-TCP KUBE-NODE-PORT-UDP KUBE-NODE-PORT-SCTP-HASH; do
         ipset list "$set" 2>/dev/null | sed -nE '1,/^Members:/d; s/^.*sctp:([0-9]+)$/\1/; s/^([0-9]+)$/\1/p'
@@ -87,7 +92,8 @@ if ip link show kube-ipvs0 >/dev/null 2>&1; then
         ipvsadm -S -n | awk '$1 == "-A" { print $2, $3 }' | while read -r protocol address; do
             host=${address%:*}
             host=${host#\[}
-            if grep -qxF "${host%\]}" "$work" || grep -qxF "${address##*:}" "$work.ports"; then ipvsadm -D "$protocol" "$address"; fi
+            if grep -qxF "${host%\]}" "$work" || grep -qxF "${address##*:}" "$work.ports"; then
+                ipvsadm -D "$protocol" "$address"; fi
         done
     else
         echo "virtual servers stay, because ipvsadm is missing"

@@ -1,5 +1,5 @@
-# Prints a line for each package that a host of this system may need for the packages in the arguments. Fields are between
-# semicolons. Needs no root, and changes nothing on the host: lists and caches are in a temporary folder.
+# Prints a line for each package that a host of this system may need for the packages in the arguments. Fields are
+# between semicolons. Needs no root, and changes nothing on the host: lists and caches are in a temporary folder.
 # dpkg's status is empty, so packages of the base system are printed as well: other hosts may lack them, or have older
 # ones than a dependency wants. A host takes only what it needs from the lock.
 set -eu
@@ -18,7 +18,8 @@ fail() {
     exit 1
 }
 run apt-get -o APT::Update::Error-Mode=any update >&2 || fail "apt-get update failed"
-run apt-get -y --no-install-recommends --print-uris install -- "$@" >"$folder/addresses" || fail "apt-get install --print-uris failed"
+run apt-get -y --no-install-recommends --print-uris install -- "$@" >"$folder/addresses" ||
+    fail "apt-get install --print-uris failed"
 # Names of files are NAME_VERSION_ARCHITECTURE.deb, with %3a for a colon.
 cut -d ' ' -f 2 "$folder/addresses" | sed 's/_[^_]*$//; s/_/=/; s/%3a/:/' | xargs apt-cache -o Dir::State="$folder" \
     -o Dir::Cache="$folder" -o Dir::State::status=/dev/null show >"$folder/descriptions" || fail "apt-cache show failed"
@@ -35,7 +36,8 @@ awk '
         if (name in address && size[name] == value["Size"]) {
             file = value["Filename"]
             sub(/.*\//, "", file)
-            printf "%s;%s;%s;%s;%s;%s", value["Package"], value["Version"], file, address[name], value["SHA256"], value["Size"]
+            printf "%s;%s;%s;", value["Package"], value["Version"], file
+            printf "%s;%s;%s", address[name], value["SHA256"], value["Size"]
             for (i = 1; i <= 8; i++) printf ";%s", value[fields[i]]
             print ""
             delete address[name]

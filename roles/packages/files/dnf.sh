@@ -1,5 +1,6 @@
 # Prints a line for each package that a host of this system may need for the packages in the arguments: see apt.sh. dnf
-# knows no checksum that it prints, so the packages are downloaded into a temporary folder, and their signatures are checked.
+# knows no checksum that it prints, so the packages are downloaded into a temporary folder, and their signatures are
+# checked.
 set -eu
 export LC_ALL=C
 folder=$(mktemp -d)
@@ -21,5 +22,6 @@ sort -u "$folder/addresses" | while read -r address; do
     file=${address##*/}
     cd "$folder"
     sum=$(sha256sum "$file" | cut -d ' ' -f 1)
-    rpm -qp --qf "%{NAME};%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE};$file;$address;$sum;$(stat -c %s "$file");%{ARCH};;;;;;;\n" "$file"
+    rpm -qp --qf "%{NAME};%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE};$file;$address;$sum;$(stat -c %s \
+        "$file");%{ARCH};;;;;;;\n" "$file"
 done

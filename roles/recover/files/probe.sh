@@ -47,10 +47,12 @@ report() { # report PREFIX
     say "$1.ended" "${ended# }"
 }
 
-# authorities CERTIFICATE KEY: the public keys of etcd's authority: one, unless certificate and key do not belong together
+# authorities CERTIFICATE KEY: the public keys of etcd's authority: one, unless certificate and key do not belong
+# together
 authorities() {
     say etcd-certificates.authorities "$(
-        for key in "$(openssl x509 -noout -pubkey -in "$1" 2>/dev/null)" "$(openssl pkey -pubout -in "$2" 2>/dev/null)"; do
+        for key in "$(openssl x509 -noout -pubkey -in "$1" 2>/dev/null)" "$(openssl pkey -pubout -in "$2" 2>/dev/null)"
+        do
             [ -z "$key" ] || printf '%s' "$key" | sha256sum | cut -c 1-16
         done | sort -u
     )"
@@ -94,8 +96,8 @@ pod_log() {
         sed 's/^[^ ]* std[a-z]* [A-Z] //; s/^{"log":"//'
 }
 
-# pod CLUSTER REVISION: the state of the member in a pod: active, crashing, waiting for kubelet, or inactive, which means
-# that nothing would start it
+# pod CLUSTER REVISION: the state of the member in a pod: active, crashing, waiting for kubelet, or inactive, which
+# means that nothing would start it
 pod() {
     manifest=$KUBE_MANIFEST_DIR/etcd.yaml
     [ -e "$manifest" ] || say "$1.manifest" missing
@@ -112,7 +114,8 @@ pod() {
     fatal=$([ -n "$2" ] || pod_log etcd 2 |
         grep -E ' [CF] \| |level":"(fatal|panic)|panic:|been permanently removed' | tail -n 1)
     [ -z "$fatal" ] || say "$1.log" "$fatal"
-    say "$1.process" "$(if [ -n "$fatal" ]; then echo crashing; elif [ -n "$running" ]; then echo active; else echo waiting; fi)"
+    say "$1.process" "$(if [ -n "$fatal" ]; then echo crashing; elif [ -n "$running" ]; then echo active; else
+        echo waiting; fi)"
 }
 
 member() { # member CLUSTER PORT DATA
@@ -149,7 +152,8 @@ member() { # member CLUSTER PORT DATA
     known=$("$BIN_DIR/etcdctl" --command-timeout=5s member list 2>/dev/null | cut -d, -f4- | tr , ' ')
     strangers=
     for entry in $ETCD_PEERS; do
-        printf '%s ' "${known:-${entry#*=}}" | tr '\n' ' ' | grep -qF -- "${entry#*=} " || strangers="$strangers ${entry%%=*}"
+        printf '%s ' "${known:-${entry#*=}}" | tr '\n' ' ' | grep -qF -- "${entry#*=} " ||
+            strangers="$strangers ${entry%%=*}"
     done
     [ -z "$strangers" ] || say "$1.strangers" "${strangers# }"
 }

@@ -31,7 +31,8 @@ stop() {
         [ $((second % 10)) != 0 ] || kill $processes 2>/dev/null || true
         sleep 1
     done
-    echo "The pod of etcd on this host still runs 60 seconds after it was to stop. Stop it, and run the playbook again." >&2
+    echo "The pod of etcd on this host still runs 60 seconds after it was to stop. Stop it, and run the playbook again." \
+        >&2
     exit 1
 }
 

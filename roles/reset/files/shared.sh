@@ -1,7 +1,7 @@
 #!/bin/sh
-# shared.sh KUBECONFIG [ROOT]: removes what the cluster has put into folders that others use too, such as podman, and then
-# the folders that are empty. With `yes` for KUBECONFIG it removes root's kubeconfig of the cluster, and puts back the one
-# from before it. Prints what it removes.
+# shared.sh KUBECONFIG [ROOT]: removes what the cluster has put into folders that others use too, such as podman, and
+# then the folders that are empty. With `yes` for KUBECONFIG it removes root's kubeconfig of the cluster, and puts back
+# the one from before it. Prints what it removes.
 set -eu
 kubeconfig=$1 root=${2:-}
 
@@ -13,7 +13,8 @@ gone() {
     done
 }
 packaged() {
-    { command -v dpkg-query && dpkg-query -S "$1"; } >/dev/null 2>&1 || { command -v rpm && rpm -qf "$1"; } >/dev/null 2>&1
+    { command -v dpkg-query && dpkg-query -S "$1"; } >/dev/null 2>&1 || { command -v rpm &&
+        rpm -qf "$1"; } >/dev/null 2>&1
 }
 # Names of the networks that still have a configuration, and so an owner.
 networks() {
@@ -21,10 +22,12 @@ networks() {
         tr ',{}' '\n\n\n' | sed -n 's/^[[:space:]]*"name"[[:space:]]*:[[:space:]]*"\([^"]*\)".*/\1/p' | sort -u
 }
 owned() { # owned FILE: whether it is of such a network, by its name NETWORK or NETWORK-CONTAINER-INTERFACE
-    printf '%s\n' "$others" | awk -v name="${1##*/}" '$0 != "" && (name == $0 || index(name, $0 "-") == 1) { found = 1 } END { exit !found }'
+    printf '%s\n' "$others" | awk -v name="${1##*/}" \
+        '$0 != "" && (name == $0 || index(name, $0 "-") == 1) { found = 1 } END { exit !found }'
 }
 
-for program in LICENSE README.md bandwidth bridge calico calico-ipam cilium-cni dhcp dummy firewall flannel host-device host-local \
+for program in LICENSE README.md bandwidth bridge calico calico-ipam cilium-cni dhcp dummy firewall flannel \
+    host-device host-local \
     ipvlan kube-ovn loopback macvlan portmap ptp sbr static tap tuning vlan vrf; do
     [ ! -e "$root/opt/cni/bin/$program" ] || packaged "$root/opt/cni/bin/$program" || gone "$root/opt/cni/bin/$program"
 done
@@ -34,7 +37,8 @@ for file in "$root"/var/lib/cni/networks/* "$root"/var/lib/cni/results/* "$root"
 done
 if [ "$kubeconfig" = yes ]; then
     file=$root/root/.kube/config
-    if [ -e "$file" ] && [ "$(grep -c '^ *- cluster:' "$file")" = 1 ] && grep -q '^ *user: kubernetes-admin' "$file"; then
+    if [ -e "$file" ] && [ "$(grep -c '^ *- cluster:' "$file")" = 1 ] &&
+        grep -q '^ *user: kubernetes-admin' "$file"; then
         gone "$file"
     fi
     if [ ! -e "$file" ] && [ -e "$file.before-windlass" ]; then

@@ -30,8 +30,8 @@ forget_each() {
     done
 }
 # with_words KIND WORD...: names of the objects of a kind that have one of the words, and not as a part of a longer one:
-# 10.0.0.1 is not in 10.0.0.10. `fields` prints a key and a value on a line each, quoted. Values are Protobuf: what follows
-# a string may look like its end, so the strings are read by their lengths.
+# 10.0.0.1 is not in 10.0.0.10. `fields` prints a key and a value on a line each, quoted. Values are Protobuf: what
+# follows a string may look like its end, so the strings are read by their lengths.
 with_words() {
     kind=$1
     shift
@@ -55,7 +55,8 @@ BEGIN {
     decode(substr($0, 12, length($0) - 12))
     found = 0
     # Objects of custom resources are JSON.
-    if (bytes[1] == 107 && bytes[2] == 56 && bytes[3] == 115 && bytes[4] == 0) visit(5, size + 1); else look(1, size + 1)
+    if (bytes[1] == 107 && bytes[2] == 56 && bytes[3] == 115 && bytes[4] == 0) visit(5, size + 1)
+    else look(1, size + 1)
     if (found) print key
 }
 function number(text, value) {
@@ -83,7 +84,8 @@ function decode(text, i, end, c, rune) {
         } else bytes[++size] = (c in escapes) ? escapes[c] : ord[c]
     }
 }
-# Reads the field of a message at `at`, and sets `next_at`, `kind_of`, and where its content begins. Returns 0 if there is none.
+# Reads the field of a message at `at`, and sets `next_at`, `kind_of`, and where its content begins. Returns 0 if there
+# is none.
 function field(at, end, tag, length_of) {
     tag = varint(at, end)
     kind_of = tag % 8

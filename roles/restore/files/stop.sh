@@ -19,7 +19,8 @@ done
 for second in $(seq 30); do
     left=$(pgrep -x kube-apiserver >/dev/null && echo kube-apiserver || true)
     # A member in a pod
-    [ -z "${ETCD_PROCESS:-}" ] || ! pgrep --ns $$ --nslist net -f -- "$ETCD_PROCESS" >/dev/null || left="${left:+$left and }etcd"
+    [ -z "${ETCD_PROCESS:-}" ] || ! pgrep --ns $$ --nslist net -f -- "$ETCD_PROCESS" >/dev/null ||
+        left="${left:+$left and }etcd"
     [ -n "$left" ] || exit 0
     sleep 1
 done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# look.sh FOLDER MANIFESTS RUNTIME pull|ask: prints a line for each thing that keeps the host from going back to what FOLDER has:
+# look.sh FOLDER MANIFESTS RUNTIME pull|ask: prints a line for each thing that keeps the host from going back to what
+# FOLDER has:
 #   authority FILE   another authority than at the time of the snapshot
 #   snapshot NAME    a snapshot that is missing or damaged
 #   image NAME       an image of a static pod that the host neither has nor gets

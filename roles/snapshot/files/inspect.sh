@@ -1,7 +1,7 @@
 #!/bin/bash
-# Prints what a host runs and which files decide how: one line each, with checksums. Called with the folders of Kubernetes,
-# kubelet, etcd and programs in KUBE_CONFIG_DIR, KUBELET_DIR, ETCD_DIR and BIN_DIR. No content of a key or a token is read
-# for more than its checksum.
+# Prints what a host runs and which files decide how: one line each, with checksums. Called with the folders of
+# Kubernetes, kubelet, etcd and programs in KUBE_CONFIG_DIR, KUBELET_DIR, ETCD_DIR and BIN_DIR. No content of a key or a
+# token is read for more than its checksum.
 set -eu
 system=$(. /etc/os-release && echo "${PRETTY_NAME:-unknown}")
 echo "system $(base64 -w0 <<<"$system")"

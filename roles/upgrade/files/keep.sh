@@ -1,7 +1,7 @@
 #!/bin/sh
-# keep.sh FOLDER PROGRAMS PATH...: keeps the programs and the settings that exist in FOLDER, which replaces an earlier one
-# at once. Programs are hard links where the file system allows it, because whatever replaces a program makes a file of
-# its own; so they cost no room.
+# keep.sh FOLDER PROGRAMS PATH...: keeps the programs and the settings that exist in FOLDER, which replaces an earlier
+# one at once. Programs are hard links where the file system allows it, because whatever replaces a program makes a file
+# of its own; so they cost no room.
 set -eu
 umask 077
 old=$1 programs=$2

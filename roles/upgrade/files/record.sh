@@ -19,7 +19,8 @@ fi
 {
     echo "time $time"
     echo "kubernetes $release"
-    for file in "$etcd/ca.pem" "$certs/ca.crt" "$certs/etcd/ca.crt"; do [ ! -e "$file" ] || sha256sum "$file" | sed 's/^/authority /'; done
+    for file in "$etcd/ca.pem" "$certs/ca.crt" "$certs/etcd/ca.crt"; do [ ! -e "$file" ] || sha256sum "$file" |
+        sed 's/^/authority /'; done
     (cd "$folder" && for file in *.db; do [ ! -e "$file" ] || sha256sum "$file" | sed 's/^/snapshot /'; done)
 } >"$folder/record.new"
 mv "$folder/record.new" "$folder/record"

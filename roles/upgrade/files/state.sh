@@ -1,5 +1,6 @@
 #!/bin/sh
-# state.sh CONFIG_DIR CERT_DIR ETCD_CERT_DIR BIN_DIR TARGET_FILE FOLDER...: prints a line for each observation of a node:
+# state.sh CONFIG_DIR CERT_DIR ETCD_CERT_DIR BIN_DIR TARGET_FILE FOLDER...: prints a line for each observation of a
+# node:
 #   kubelet VERSION       the program on the disk
 #   took SECONDS          time of the last upgrade of the node
 #   target VERSION        the release of an upgrade that is not complete
@@ -16,7 +17,8 @@ shift 5
 
 # awk ends every line, also where a file does not.
 awk 'NR == 1 && /^[0-9]+$/ && length < 10 { print "took", $0 }' "$config/upgrade-seconds" 2>/dev/null
-awk 'NR == 1 && /^[0-9.]+$/ { print "target", $0 } NR == 2 && /^[0-9.,\/-]+$/ { print "from", $0 }' "$target" 2>/dev/null
+awk 'NR == 1 && /^[0-9.]+$/ { print "target", $0 } NR == 2 && /^[0-9.,\/-]+$/ { print "from", $0 }' "$target" \
+    2>/dev/null
 [ ! -e "$bin/.etcd.before-upgrade" ] || echo member begun
 
 for pod in kube-apiserver kube-controller-manager kube-scheduler etcd; do

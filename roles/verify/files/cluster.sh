@@ -37,7 +37,8 @@ nodes() {
     esac
     status=pass
     for condition in MemoryPressure DiskPressure PIDPressure NetworkUnavailable; do
-      ! among "$condition" "$conditions" || { status=fail && about cluster.pressure fail "$node" "$node has $condition"; }
+      ! among "$condition" "$conditions" || { status=fail &&
+          about cluster.pressure fail "$node" "$node has $condition"; }
     done
     [ $status = fail ] || about cluster.pressure pass "$node" "$node"
     [ -z "$cordoned" ] || about cluster.nodes warn "$node" "$node is cordoned"

@@ -16,8 +16,8 @@ since() { milliseconds "$(awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { print b -
 etcd_metrics() {
   curl -s -m 10 --cacert "$ETCDCTL_CACERT" --cert "$ETCDCTL_CERT" --key "$ETCDCTL_KEY" "$ETCDCTL_ENDPOINTS/metrics"
 }
-# latency METRIC: the number of values in a histogram on standard input, in seconds, and the milliseconds below which 99 of
-# 100 lie. A plus sign follows if only the last bound is known: more than that.
+# latency METRIC: the number of values in a histogram on standard input, in seconds, and the milliseconds below which 99
+# of 100 lie. A plus sign follows if only the last bound is known: more than that.
 latency() {
   awk -v metric="$1_bucket{" '
     index($1, metric) == 1 {
@@ -63,7 +63,8 @@ resolve() {
   question=$(printf "$question"'\0\0'"$type"'\0\x01' | base64 -w 0)
   exec 9<>"/dev/udp/$1/53" || return
   base64 -d <<<"$question" >&9
-  timeout 3 dd bs=512 count=1 status=none <&9 | tail -c $length | od -An -v -w16 -t"$([ $length = 4 ] && echo u1 || echo x1)" |
+  timeout 3 dd bs=512 count=1 status=none <&9 | tail -c $length | od -An -v -w16 -t"$([ $length = 4 ] && echo u1 ||
+      echo x1)" |
     awk '
       NF == 4 { print $1 "." $2 "." $3 "." $4 }
       NF == 16 {

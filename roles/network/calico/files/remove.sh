@@ -14,7 +14,8 @@ done
 rm -rf /sys/fs/bpf/tcx /sys/fs/bpf/tc/globals/cali_* /sys/fs/bpf/calico /sys/fs/bpf/ctlb
 umount --lazy /run/calico/cgroup 2>/dev/null
 
-for link in $(ls /sys/class/net | grep -E '^(cali.*|vxlan\.calico|vxlan-v6\.calico|wireguard\.cali|wg-v6\.cali|bpfin\.cali|bpfout\.cali)$'); do
+for link in $(ls /sys/class/net | grep -E \
+    '^(cali.*|vxlan\.calico|vxlan-v6\.calico|wireguard\.cali|wg-v6\.cali|bpfin\.cali|bpfout\.cali)$'); do
     ip link delete "$link" 2>/dev/null
 done
 # The kernel keeps this one as long as it has the module.
@@ -29,7 +30,8 @@ for family in -4 -6; do
     [ $family = -4 ] || range=$2
     ip $family -o route show table all root "$range" 2>/dev/null | grep -v ' table local' | while read -r route; do
         # Flags such as `linkdown` are no part of a route.
-        ip $family route delete $(echo "$route" | sed -E 's/ (linkdown|dead|onlink|pref [a-z]+|error [0-9-]+)//g') 2>/dev/null
+        ip $family route delete $(echo "$route" |
+            sed -E 's/ (linkdown|dead|onlink|pref [a-z]+|error [0-9-]+)//g') 2>/dev/null
     done
     while ip $family rule delete priority 99 2>/dev/null; do :; done
 done

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Removes what Cilium's agent left on a host: interfaces, routes, rules, sets and programs of the kernel. It prints `removed` if Cilium was there.
+# Removes what Cilium's agent left on a host: interfaces, routes, rules, sets and programs of the kernel. It prints
+# `removed` if Cilium was there.
 set -eu
-[ -e /etc/cni/net.d/05-cilium.conflist ] || [ -e /run/cilium ] || [ -e /sys/fs/bpf/cilium ] || [ -e /sys/class/net/cilium_host ] || exit 0
+[ -e /etc/cni/net.d/05-cilium.conflist ] || [ -e /run/cilium ] || [ -e /sys/fs/bpf/cilium ] ||
+    [ -e /sys/class/net/cilium_host ] || exit 0
 
 for link in $(ls /sys/class/net | grep -Ex 'cilium_[a-z0-9]+|lxc_health|lxc[0-9a-f]{12}'); do
     # The second end of a pair goes with the first.
@@ -25,9 +27,11 @@ for family in -4 -6; do
     fi
 done
 
-# Routes to the pods of other nodes (auto-direct-node-routes). They are marked as the kernel's, whose own have no gateway.
+# Routes to the pods of other nodes (auto-direct-node-routes). They are marked as the kernel's, whose own have no
+# gateway.
 for family in -4 -6; do
-    ip $family route show proto kernel 2>/dev/null | sed -n 's/^\([0-9a-f.:/]* via [0-9a-f.:]* dev [^ ]*\).*/\1/p' | while read -r route; do
+    ip $family route show proto kernel 2>/dev/null | sed -n 's/^\([0-9a-f.:/]* via [0-9a-f.:]* dev [^ ]*\).*/\1/p' |
+        while read -r route; do
         ip $family route delete $route proto kernel || true
     done
 done
@@ -37,7 +41,11 @@ clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
         /^:(OLD_)?CILIUM_/ { name = substr($1, 2); chains[name] = 1; order[++count] = name }
         /^-A / {
-            for (i = 3; i < NF; i++) if (($i == "-j" || $i == "-g") && $(i + 1) in chains && !($2 in chains)) { sub(/^-A/, "-D"); jumps[++jump] = $0 }
+            for (i = 3; i < NF; i++)
+                if (($i == "-j" || $i == "-g") && $(i + 1) in chains && !($2 in chains)) {
+                    sub(/^-A/, "-D")
+                    jumps[++jump] = $0
+                }
         }
         END {
             if (!count) exit
@@ -59,7 +67,8 @@ if command -v ipset >/dev/null; then
     ipset list -n 2>/dev/null | grep '^cilium_' | while read -r set; do ipset destroy "$set" || true; done
 fi
 
-# Programs at interfaces and control groups are detached with the links that the agent keeps in its file system; older kernels have filters.
+# Programs at interfaces and control groups are detached with the links that the agent keeps in its file system; older
+# kernels have filters.
 if command -v tc >/dev/null; then
     find='s/^filter .* pref \([0-9]*\) bpf .* handle \(0x[0-9a-f]*\) .*cil_.*/\1 \2/p'
     for link in $(ls /sys/class/net); do
@@ -71,7 +80,8 @@ if command -v tc >/dev/null; then
     done
 fi
 if command -v bpftool >/dev/null && [ -d /run/cilium/cgroupv2 ]; then
-    bpftool cgroup show /run/cilium/cgroupv2 2>/dev/null | awk '/ cil_sock/ { print $1, $2 }' | while read -r program kind; do
+    bpftool cgroup show /run/cilium/cgroupv2 2>/dev/null | awk '/ cil_sock/ { print $1, $2 }' |
+        while read -r program kind; do
         bpftool cgroup detach /run/cilium/cgroupv2 "$kind" id "$program" || true
     done
 fi

@@ -1,15 +1,20 @@
 #!/bin/sh
-# Removes what kube-router left on a host: rules, sets of addresses, services of IPVS, routes, interfaces. It prints what it removed.
+# Removes what kube-router left on a host: rules, sets of addresses, services of IPVS, routes, interfaces. It prints
+# what it removed.
 set -eu
 [ -e /etc/cni/net.d/10-kuberouter.conflist ] || [ -e /var/lib/kube-router ] || exit 0
 
-# clean PROGRAM TABLE: empties and deletes kube-router's chains, and the rules that lead to them or use its sets, at once
+# clean PROGRAM TABLE: empties and deletes kube-router's chains, and the rules that lead to them or use its sets, at
+# once
 clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
         /^:KUBE-(ROUTER|POD-FW|NWPLCY)-/ { order[++count] = substr($1, 2) }
         /^-A KUBE-(ROUTER|POD-FW|NWPLCY)-/ { next }
-        /^-A .*(-j KUBE-(ROUTER|POD-FW|NWPLCY)-|--match-set (inet6:)?kube-router-|--vmethod MASQ)/ { sub(/^-A/, "-D"); rules[++rule] = $0 }
-        /^-A FORWARD .*--comment "allow (outbound traffic from pods|inbound traffic to pods|outbound node port traffic on node interface with .*)" -j ACCEPT$/ {
+        /^-A .*(-j KUBE-(ROUTER|POD-FW|NWPLCY)-|--match-set (inet6:)?kube-router-|--vmethod MASQ)/ {
+            sub(/^-A/, "-D"); rules[++rule] = $0
+        }
+        /^-A FORWARD .*--comment "allow (outbound traffic from|inbound traffic to) pods" -j ACCEPT$/ ||
+        /^-A FORWARD .*--comment "allow outbound node port traffic on node interface with .*" -j ACCEPT$/ {
             sub(/^-A/, "-D"); rules[++rule] = $0
         }
         END {
@@ -48,9 +53,12 @@ if ip link show kube-dummy-if >/dev/null 2>&1 && command -v ipvsadm >/dev/null; 
     done
 fi
 
-# Tables of routes by number or name: to tunnels, of services with direct return, of external addresses. 17 marks learned routes.
+# Tables of routes by number or name: to tunnels, of services with direct return, of external addresses. 17 marks
+# learned routes.
 for family in -4 -6; do
-    ip $family rule list | sed -nE 's/^[0-9]+:[[:space:]]*(.* lookup (77|78|79|kube-router|kube-router-dsr|external_ip)) *$/\1/p' | while read -r rule; do
+    ip $family rule list |
+        sed -nE 's/^[0-9]+:[[:space:]]*(.* lookup (77|78|79|kube-router|kube-router-dsr|external_ip)) *$/\1/p' |
+        while read -r rule; do
         # shellcheck disable=SC2086
         if ip $family rule delete $rule; then echo "rule $rule"; fi
     done
