@@ -42,11 +42,15 @@ s3_list() {
         grep -q '<IsTruncated>true<' "$1/page" || break
         last=$(tail -n 1 "$1/keys")
         case $last in
-        '' | *[!0-9A-Za-z._/-]*) echo "The listing cannot go on after the name \`$last\`." | tr -cd '[:print:]\n' >&2; return 1 ;;
+        '' | *[!0-9A-Za-z._/-]*)
+            echo "The listing cannot go on after the name \`$last\`." | tr -cd '[:print:]\n' >&2
+            return 1
+            ;;
         esac
         after=$(printf %s "$last" | sed 's|/|%2F|g')
     done
-    sed -nE "s/^($(printf %s "$BACKUP_NAME" | sed 's/\./\\./g')-([0-9]{8}T[0-9]{6}Z)\.tar\.gz(\.age)?)\$/\2 \1/p" "$1/names" >"$1/found"
+    name=$(printf %s "$BACKUP_NAME" | sed 's/\./\\./g')
+    sed -nE "s/^($name-([0-9]{8}T[0-9]{6}Z)\.tar\.gz(\.age)?)\$/\2 \1/p" "$1/names" >"$1/found"
     sort -cu "$1/found" 2>/dev/null || { echo "The server lists archives twice or out of order." >&2; return 1; }
     awk -v end="$(date -u -d '+1 day' +%Y%m%dT%H%M%SZ)" '$1 < end' "$1/found" | sort -r >"$1/archives"
 }
