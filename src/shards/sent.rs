@@ -220,7 +220,9 @@ impl SentEffect {
     fn received(self) -> Effect {
         match self {
             SentEffect::Facts { facts, free } => {
-                Effect::Facts(HostFacts::of_worker(&read(&Json::Object(facts)), &free))
+                // The host chooses these names, so they form no mapping that `read` could take for one of ours.
+                let facts = facts.iter().map(|(name, value)| (Value::from(name.as_str()), read(value)));
+                Effect::Facts(HostFacts::of_worker(&Value::from_pairs(facts), &free))
             }
             SentEffect::Python { kind, user, path } => Effect::Python { kind, user, path },
             SentEffect::SetFacts { vars, cacheable, origins } => {
@@ -431,6 +433,17 @@ mod tests {
         assert!(exact.iter().all(is_exact));
         let others = [Value::from(f64::NAN), Value::from(1_i128 << 70), Value::from_bytes(vec![1])];
         assert!(!others.iter().any(|other| is_exact(&Value::from(vec![other.clone()]))));
+    }
+
+    #[test]
+    fn fact_named_like_our_own_mappings_hides_no_others() {
+        let pairs = Value::from(vec![Value::from(vec![Value::from("colour"), Value::from("red")])]);
+        let facts =
+            Value::from_pairs([(Value::from(KEYED), pairs.clone()), (Value::from("os"), Value::from("Debian"))]);
+        let effect = Effect::Facts(HostFacts::of_host(&facts, crate::outcome::FactNames::Any));
+        let Effect::Facts(read) = SentEffect::of(&effect).received() else { panic!("facts are facts") };
+        assert_eq!(read.iter().collect::<Vec<_>>(), [(KEYED, &pairs), ("os", &Value::from("Debian"))]);
+        assert_eq!(Effect::Facts(read), effect);
     }
 
     #[test]

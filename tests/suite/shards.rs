@@ -400,6 +400,30 @@ fn what_belongs_to_a_result_reaches_all_processes() {
 }
 
 #[test]
+fn facts_of_a_host_are_the_same_in_all_processes() {
+    let project = Project::new(
+        r#"- hosts: all
+  gather_facts: false
+  tasks:
+    - odd:
+    - assert: {that: ["hostvars[item].colour == 'blue'", "hostvars[item].ansible_facts.other == 'y'"], quiet: true}
+      loop: "{{ groups.all }}"
+    - command: echo {{ groups.all | map('extract', hostvars, 'colour') | unique | join }}
+      register: seen
+    - assert: {that: "seen.stdout == 'blue'", quiet: true}
+"#,
+    );
+    for folder in ["library", "group_vars"] {
+        fs::create_dir(project.path(folder)).unwrap();
+    }
+    project.write("group_vars/all.yml", "colour: blue\n");
+    let answer = r#"{"changed": false, "ansible_facts": {"\u0000keyed": [["colour", "red"]], "other": "y"}}"#;
+    project.write("library/odd", &format!("#!/bin/sh\n# WANT_JSON\ncat <<'END'\n{answer}\nEND\n"));
+    let output = project.run(&["--shards", "3"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
 fn workers_end_with_the_first_process() {
     // Only root sees the directories of workers, which are not dumpable.
     if !windlass_testing::has("root") {
