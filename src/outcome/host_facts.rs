@@ -108,6 +108,8 @@ pub enum FactNames {
     Any,
     /// Names that built-in modules report: a job may run any module. Such facts yield too.
     OfJob,
+    /// Any name, of several modules. Facts that no built-in module reports yield.
+    OfModules,
     /// These names, and names with one of these prefixes.
     Known(&'static [&'static str], &'static [&'static str]),
 }
@@ -138,7 +140,7 @@ impl FactNames {
 
     pub(crate) fn allow(self, name: &str, value: &Value) -> bool {
         match self {
-            FactNames::Any => true,
+            FactNames::Any | FactNames::OfModules => true,
             FactNames::OfJob => FactNames::BUILT_IN.allow(name, value),
             FactNames::Known(names, beginnings) => {
                 let begins = || beginnings.iter().any(|beginning| name.starts_with(beginning));
@@ -147,9 +149,13 @@ impl FactNames {
         }
     }
 
-    /// Whether facts of these names yield to variables of the project.
-    fn are_free(self) -> bool {
-        matches!(self, FactNames::Any | FactNames::OfJob)
+    /// Whether a fact of these names yields to variables of the project.
+    fn is_free(self, name: &str, value: &Value) -> bool {
+        match self {
+            FactNames::Any | FactNames::OfJob => true,
+            FactNames::OfModules => !FactNames::BUILT_IN.allow(name, value),
+            FactNames::Known(..) => false,
+        }
     }
 }
 
@@ -167,9 +173,8 @@ impl HostFacts {
     /// Reads `ansible_facts` of a host's answer; `names` limits the facts. Only a mapping contains any.
     pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::accepted(facts, names);
-        if names.are_free() {
-            read.free = read.kept.iter().map(|(name, _)| Arc::clone(name)).collect();
-        }
+        let free = read.kept.iter().filter(|(name, value)| names.is_free(name, value));
+        read.free = free.map(|(name, _)| Arc::clone(name)).collect();
         read
     }
 
@@ -212,6 +217,13 @@ impl HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
         read.free = free.iter().map(|name| Arc::from(name.as_str())).collect();
         read
+    }
+
+    /// Drops facts that are none of these names, and lets those yield that do so. Others that yielded still do.
+    pub(crate) fn limit(&mut self, names: FactNames) {
+        self.kept.retain(|(name, value)| names.allow(name, value));
+        let free = self.kept.iter().filter(|(name, value)| names.is_free(name, value));
+        self.free.extend(free.map(|(name, _)| Arc::clone(name)));
     }
 
     /// The accepted facts, with names that can be shared.
@@ -311,6 +323,23 @@ mod tests {
         assert_eq!(of_job.free().collect::<Vec<_>>(), ["packages"]);
         let cached_by_others = HostFacts::of_cache(&facts, None);
         assert_eq!(cached_by_others.free().collect::<Vec<_>>(), ["packages_dir", "services_x"]);
+    }
+
+    #[test]
+    fn facts_of_a_worker_are_limited_to_its_task() {
+        let facts = Value::from_pairs([("colour", "red"), ("ansible_os_family", "Debian")]);
+        let limited = |names| {
+            let mut facts = HostFacts::of_worker(&facts, &[]);
+            facts.limit(names);
+            let owned = |name: &str| name.to_owned();
+            (facts.names().map(owned).collect::<Vec<_>>(), facts.free().map(owned).collect::<Vec<_>>())
+        };
+        let (all, os) =
+            (vec!["colour".to_owned(), "ansible_os_family".to_owned()], vec!["ansible_os_family".to_owned()]);
+        assert_eq!(limited(FactNames::of_module("command")), (vec![], vec![]));
+        assert_eq!(limited(FactNames::of_module("setup")), (os, vec![]));
+        assert_eq!(limited(FactNames::of_module("a_module_of_the_project")), (all.clone(), all.clone()));
+        assert_eq!(limited(FactNames::OfModules), (all, vec!["colour".to_owned()]));
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl TaskResult {
         self
     }
 
+    /// Drops changes of the run that are not to be kept.
+    pub(crate) fn retain_effects(&mut self, keep: impl FnMut(&mut Effect) -> bool) {
+        self.effects.retain_mut(keep);
+    }
+
     /// Changes of the run other than the registered result.
     pub fn effects(&self) -> &[Effect] {
         &self.effects

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -19,14 +19,24 @@ use crate::error::{Error, Result};
 use crate::outcome::Extent;
 use crate::output::{Event, Events, Secrets};
 
-/// News of a task that a worker was given.
+/// Number of messages about a task that wait for it. Then the worker waits.
+const AHEAD: usize = 4;
+
+/// A task that a worker was given.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// A message of the worker.
-    Message(ToLead),
-    /// The worker did not start the task and never will.
+pub(crate) struct Given {
+    /// Messages about it, up to its outcome.
+    pub(crate) messages: mpsc::Receiver<ToLead>,
+    /// Why there is no outcome, once the messages end without one.
+    pub(crate) left: oneshot::Receiver<Left>,
+}
+
+/// Why a worker sends no outcome of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It did not start the task and never will.
     NotRun,
-    /// The worker has ended, for this reason. It may have run the task.
+    /// It has ended, for this reason. It may have run the task.
     Lost(String),
 }
 
@@ -118,9 +128,8 @@ pub(super) enum Entry {
 #[derive(Debug)]
 struct Running {
     worker: usize,
-    /// Whether the task changes nothing but the run, so that it may run twice.
-    is_repeatable: bool,
-    answers: UnboundedSender<Answer>,
+    messages: mpsc::Sender<ToLead>,
+    left: oneshot::Sender<Left>,
 }
 
 impl Hub {
@@ -220,10 +229,11 @@ impl Hub {
 
     /// Gives a task on a host to the worker that [`Hub::worker_of`] has chosen. `None` if it is lost, and will not run
     /// the task.
-    pub(crate) fn give(&self, slot: &Slot, index: usize, is_repeatable: bool) -> Option<UnboundedReceiver<Answer>> {
+    pub(crate) fn give(&self, slot: &Slot, index: usize) -> Option<Given> {
         let worker = self.workers.get(index)?;
-        let (sender, answers) = mpsc::unbounded_channel();
-        let running = Running { worker: index, is_repeatable, answers: sender };
+        let (sender, messages) = mpsc::channel(AHEAD);
+        let (leave, left) = oneshot::channel();
+        let running = Running { worker: index, messages: sender, left: leave };
         // Leaving a worker out answers all tasks here, so that a task it was sent is never run by the lead as well.
         let mut all = self.running();
         if worker.is_lost() {
@@ -234,7 +244,7 @@ impl Hub {
         all.insert(slot.clone(), running);
         // Without a receiver the worker is about to be left out.
         let _ = line.messages.send(encoded(&ToWorker::Run(slot.clone())));
-        Some(answers)
+        Some(Given { messages, left })
     }
 
     /// Passes an outcome of the lead to all workers.
@@ -304,33 +314,31 @@ impl Hub {
         Entry::Present(receiver)
     }
 
-    /// Passes a message of a worker to the task that waits for it. A worker speaks for its own tasks alone.
-    pub(super) fn received(&self, index: usize, message: ToLead) {
+    /// Passes a message of a worker to the task that waits for it, once that has read what came before. A worker speaks
+    /// for its own tasks alone.
+    pub(super) async fn received(&self, index: usize, message: ToLead) {
         let slot = match &message {
-            ToLead::Event(slot, _) | ToLead::Sent(slot, _) | ToLead::Item { slot, .. } | ToLead::Done(slot, _) => {
-                slot.clone()
-            }
+            ToLead::Event(slot, _) | ToLead::Item { slot, .. } | ToLead::Done(slot, _) => slot.clone(),
             ToLead::Alive
             | ToLead::Reached(_)
             | ToLead::Said(_)
             | ToLead::Secret { .. }
             | ToLead::Strayed(_)
-            | ToLead::Inexact
             | ToLead::Ended => return,
         };
-        let answers = {
+        let messages = {
             let mut running = self.running();
             let Some(task) = running.get(&slot).filter(|task| task.worker == index) else { return };
-            let answers = task.answers.clone();
+            let messages = task.messages.clone();
             if matches!(message, ToLead::Done(..)) {
                 running.remove(&slot);
             }
-            answers
+            messages
         };
         if let ToLead::Done(slot, outcome) = &message {
             self.send_all(Some(index), || ToWorker::Done(slot.clone(), Arc::clone(outcome)));
         }
-        let _ = answers.send(Answer::Message(message));
+        let _ = messages.send(message).await;
     }
 
     /// Counts the connections of a worker.
@@ -355,8 +363,8 @@ impl Hub {
         self.news.send_modify(|count| *count += 1);
     }
 
-    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete
-    /// their own tasks that cannot be repeated.
+    /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete their own
+    /// tasks.
     pub(crate) fn leave_all_out(&self) {
         if self.workers.iter().any(|worker| !worker.is_lost()) {
             self.warn(
@@ -365,17 +373,16 @@ impl Hub {
             );
         }
         self.sending().past = Kept::Lost;
-        let answer = |task: &Running| task.is_repeatable.then_some(Answer::NotRun);
-        (0..self.workers.len()).for_each(|index| self.leave_out(index, answer));
+        (0..self.workers.len()).for_each(|index| self.leave_out(index, None));
     }
 
     /// Leaves out a worker that has not started the tasks whose outcome it has not sent, and never will.
     pub(super) fn leave_idle_out(&self, index: usize) {
-        self.leave_out(index, |_| Some(Answer::NotRun));
+        self.leave_out(index, Some(&Left::NotRun));
     }
 
-    /// Leaves a worker out from now on. Answers its tasks, except those that it still completes.
-    fn leave_out(&self, index: usize, answer: impl Fn(&Running) -> Option<Answer>) {
+    /// Leaves a worker out from now on. Its tasks have no outcome, unless it still completes them.
+    fn leave_out(&self, index: usize, left: Option<&Left>) {
         let mut running = self.running();
         if let Some(worker) = self.workers.get(index) {
             worker.is_lost.store(true, Ordering::Release);
@@ -384,11 +391,9 @@ impl Hub {
             line.is_live = false;
         }
         self.news.send_modify(|count| *count += 1);
-        running.retain(|_, task| {
-            let Some(answer) = (task.worker == index).then(|| answer(task)).flatten() else { return true };
-            let _ = task.answers.send(answer);
-            false
-        });
+        let Some(left) = left else { return };
+        // Each learns it after the messages that it has not read.
+        running.extract_if(|_, task| task.worker == index).for_each(|(_, task)| drop(task.left.send(left.clone())));
     }
 
     /// Reports the loss of a worker, and lets its tasks fail.
@@ -401,7 +406,7 @@ impl Hub {
                 index + 2
             ));
         }
-        self.leave_out(index, |_| Some(Answer::Lost(reason.to_owned())));
+        self.leave_out(index, Some(&Left::Lost(reason.to_owned())));
         if let Some(line) = self.sending().lines.get_mut(index) {
             *line = None;
         }
@@ -449,17 +454,16 @@ mod tests {
             panic!("nothing has happened so far");
         };
         let slot = Slot { step: 0, host: "web1".into() };
-        let mut answers = hub.give(&slot, 0, false).unwrap();
+        let mut given = hub.give(&slot, 0).unwrap();
         let outcome: SentOutcome = serde_json::from_value(json!({
-            "result": {}, "ignored": false, "items": null, "delegate": null, "notify": [], "delegate_facts": false,
-            "action": "shell", "no_log": false,
+            "result": {}, "ignored": false, "items": null, "delegate": null, "notify": [], "no_log": false,
         }))
         .unwrap();
         let done = || ToLead::Done(slot.clone(), Arc::new(outcome.clone()));
-        hub.received(1, done());
-        assert!(answers.try_recv().is_err() && second.try_recv().is_err());
-        hub.received(0, done());
-        assert!(matches!(answers.try_recv(), Ok(Answer::Message(ToLead::Done(..)))));
+        hub.received(1, done()).await;
+        assert!(given.messages.try_recv().is_err() && second.try_recv().is_err());
+        hub.received(0, done()).await;
+        assert!(matches!(given.messages.try_recv(), Ok(ToLead::Done(..))));
         assert!(
             second.try_recv().is_ok() && first.try_recv().is_ok(),
             "the first got the task, the second its outcome"

@@ -71,8 +71,6 @@ pub(crate) struct SentOutcome {
     items: Option<Vec<(SentResult, Option<String>)>>,
     delegate: Option<String>,
     pub(crate) notify: Vec<String>,
-    pub(crate) delegate_facts: bool,
-    pub(crate) action: String,
     /// Whether the output hides the result.
     pub(crate) no_log: bool,
 }
@@ -94,8 +92,6 @@ impl SentOutcome {
             items,
             delegate: outcome.parts.first().and_then(|(_, delegate)| delegate.clone()),
             notify: outcome.notify.clone(),
-            delegate_facts: outcome.delegate_facts,
-            action: outcome.action.clone(),
             no_log,
         }
     }
@@ -105,21 +101,19 @@ impl SentOutcome {
         self.items.is_some()
     }
 
-    /// The host that the task, or its first item, was delegated to.
-    pub(crate) fn delegate(&self) -> Option<&str> {
-        self.delegate.as_deref()
-    }
-
-    /// Result of the task, and of each item with the host it was delegated to. `keep` may move values of an item to
-    /// disk, before they become part of the task's result.
+    /// Result of the task, and of each item with the host it was delegated to. `limit` drops what neither may have.
+    /// `keep` may move values of an item to disk, before they become part of the task's result.
     pub(crate) fn results(
         &mut self,
+        limit: impl Fn(&mut TaskResult),
         mut keep: impl FnMut(&mut TaskResult),
     ) -> (TaskResult, Vec<(TaskResult, Option<String>)>) {
         let mut result = std::mem::take(&mut self.result).received();
+        limit(&mut result);
         let Some(items) = self.items.take() else { return (result.clone(), vec![(result, self.delegate.take())]) };
         let received = |(item, delegate): (SentResult, _)| {
             let mut part = item.received();
+            limit(&mut part);
             keep(&mut part);
             (part, delegate)
         };
@@ -371,7 +365,7 @@ impl SentEvent {
     /// The event if it belongs to no task.
     pub(crate) fn said(self) -> Option<Event> {
         Some(match self {
-            SentEvent::Printed { host, line } => Event::Printed { host, line },
+            SentEvent::Printed { line, .. } => Event::Printed { host: None, line },
             SentEvent::Warning(text) => Event::Warning(text),
             SentEvent::Deprecation(text) => Event::Deprecation(text),
             SentEvent::Notice(text) => Event::Notice(text),
@@ -380,13 +374,15 @@ impl SentEvent {
         })
     }
 
-    /// The event of a task on a host, to print it.
-    pub(crate) fn received(self, task: &Arc<Task>, name: &Arc<str>) -> Option<Event> {
+    /// The event of a task on a host, to print it. `label` names the host, and the host that the task is delegated to.
+    pub(crate) fn received(self, task: &Arc<Task>, name: &Arc<str>, label: &str) -> Option<Event> {
         let of = || Arc::clone(task);
+        // The process that sent it may name any host.
+        let shown = |host: &str| if host == &**name { name.to_string() } else { label.to_owned() };
         Some(match self {
             SentEvent::Item { host, status, result, item, diff, no_log, report } => {
-                let (name, result) = (Arc::clone(name), Arc::new(result.received()));
-                let item = Some(item);
+                let (name, host) = (Arc::clone(name), shown(&host));
+                let (item, result) = (Some(item), Arc::new(result.received()));
                 Event::Result(ResultEvent {
                     task: of(),
                     name,
@@ -401,15 +397,19 @@ impl SentEvent {
                 })
             }
             SentEvent::Retry { host, task, left, result } => {
-                Event::Retry { of: of(), host, task, left, result: Arc::new(result.received()) }
+                Event::Retry { of: of(), host: shown(&host), task, left, result: Arc::new(result.received()) }
             }
             SentEvent::Polled { host, id, started, finished } => {
-                Event::Job { task: of(), host, id, state: JobState::Polled { started, finished } }
+                Event::Job { task: of(), host: shown(&host), id, state: JobState::Polled { started, finished } }
             }
-            SentEvent::Ended { host, id, failed } => {
-                Event::Job { task: of(), host, id, state: if failed { JobState::Failed } else { JobState::Ok } }
-            }
-            SentEvent::Live { host, bytes } => Event::Live { host, bytes },
+            SentEvent::Ended { host, id, failed } => Event::Job {
+                task: of(),
+                host: shown(&host),
+                id,
+                state: if failed { JobState::Failed } else { JobState::Ok },
+            },
+            SentEvent::Live { host, bytes } => Event::Live { host: shown(&host), bytes },
+            SentEvent::Printed { line, .. } => Event::Printed { host: Some(Arc::clone(name)), line },
             other => return other.said(),
         })
     }

@@ -97,14 +97,13 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
                 hub.leave_idle_out(index);
             }
             Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
-            Ok(Ok(Some(ToLead::Inexact))) => hub.leave_all_out(),
             Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| hub.say(event)),
             Ok(Ok(Some(ToLead::Ended))) => {
                 worker.has_ended.store(true, Ordering::Release);
                 // It has done all that it started.
                 hub.leave_idle_out(index);
             }
-            Ok(Ok(Some(message))) => hub.received(index, message),
+            Ok(Ok(Some(message))) => hub.received(index, message).await,
         }
     }
 }

@@ -69,16 +69,12 @@ pub(crate) enum ToLead {
     Secret { text: Secret, is_password: bool },
     /// The worker has read what the run begins with (1), or has begun the step with this number less 2.
     Reached(u64),
-    /// A task of the controller has a value that cannot be sent, and runs in the lead instead.
-    Inexact,
     /// A warning or line of a connection, a template or a plugin.
     Said(Box<SentEvent>),
     /// An event of a task.
     Event(Slot, Box<SentEvent>),
-    /// The task is about to be sent to the host; a change notifies these handlers.
-    Sent(Slot, Vec<String>),
-    /// Result of an item, and the host it was delegated to.
-    Item { slot: Slot, index: usize, result: Box<SentResult>, delegate: Option<String>, no_log: bool },
+    /// Result of an item, and whether it was delegated.
+    Item { slot: Slot, index: usize, result: Box<SentResult>, is_delegated: bool, no_log: bool },
     /// The outcome of a task.
     Done(Slot, Arc<SentOutcome>),
     /// The worker is not where the lead is, and runs nothing any more.

@@ -129,16 +129,12 @@ impl Display<'_> {
         };
         // A skipped task was not delegated either.
         let delegate = shown.delegate.filter(|_| status != Status::Skipped);
-        let address = delegate.and_then(|name| {
-            let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
-            Some(windlass_template::text(&theirs))
-        });
         // The items of a loop have been reported with their errors.
         let is_of_items = looped && result.get("results").is_some_and(|results| results.len() != Some(0));
         ResultEvent {
             task: Arc::clone(self.task),
             name: Arc::clone(self.host),
-            host: label::of_host(self.host, delegate, address.as_deref()),
+            host: self.label(delegate),
             status,
             result: Arc::new(if no_log { censored(result) } else { result.clone() }),
             item,
@@ -147,6 +143,15 @@ impl Display<'_> {
             no_log,
             report: if is_of_items { None } else { self.report(result, status, no_log) },
         }
+    }
+
+    /// The host, and the host that the task is delegated to.
+    pub(super) fn label(&self, delegate: Option<&str>) -> String {
+        let address = delegate.and_then(|name| {
+            let theirs = self.world.host_context(&Arc::from(name)).variable("ansible_host").ok().flatten()?;
+            Some(windlass_template::text(&theirs))
+        });
+        label::of_host(self.host, delegate, address.as_deref())
     }
 
     /// Error message with its location: the position in the template if known, else the task.

@@ -18,6 +18,11 @@ impl TaskOnHost {
         nearest.map(|keywords| keywords.list("notify")).unwrap_or_default()
     }
 
+    /// Whether a name in `notify` has to be rendered.
+    pub(super) fn has_templates_to_notify(&self) -> bool {
+        self.names_to_notify().iter().any(|node| node.as_str().is_none_or(super::shard::is_template))
+    }
+
     /// Fails if a name in `notify` is undefined, so that the task does not start and then cannot notify.
     pub(super) fn check_notify(&self, context: &Context) -> Result<(), Failure> {
         for node in self.names_to_notify() {

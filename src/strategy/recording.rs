@@ -171,22 +171,13 @@ impl TaskOnHost {
     /// Records that the task is about to be sent, with the handlers a change will notify, and with its arguments if
     /// this process has them.
     pub(super) fn record_sent(&self, context: &Context, action: Option<&ActionContext>) -> Option<u64> {
-        if self.place.is_none() && self.reporter.is_none() {
-            return None;
-        }
+        let (place, recorder) = (self.place.as_ref()?, self.shared.recorder()?);
         // An immediate action is never in flight, so it is not announced.
         if builtin::is_immediate(self.task.short_action()) {
             return None;
         }
-        let names = self.expected_notifications(context);
-        self.reporter.iter().for_each(|reporter| reporter.sent(&names));
         let args = || action.and_then(recorded_arguments);
-        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, names, args)
-    }
-
-    /// Records that another process of the run is about to send the task, with the handlers a change will notify.
-    pub(super) fn record_notified(&self, handlers: Vec<String>) -> Option<u64> {
-        self.shared.recorder()?.sent(self.place.as_ref()?, &self.host, handlers, || None)
+        recorder.sent(place, &self.host, self.expected_notifications(context), args)
     }
 
     /// Waits until the line written by [`TaskOnHost::record_sent`] is on disk. An unchanged task need not wait, because

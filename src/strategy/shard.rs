@@ -8,11 +8,12 @@ use super::execute::{TaskOnHost, Whole};
 use super::play::Batch;
 use crate::builtin;
 use crate::connection::Kind;
+use crate::foreign::Resolution;
 use crate::outcome::kept::{self, Counted};
-use crate::outcome::{Effect, HostOutcome, Size, TaskResult};
+use crate::outcome::{Effect, FactNames, HostOutcome, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
 use crate::playbook::{Task, label};
-use crate::shards::{Answer, Hub, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
+use crate::shards::{Hub, Left, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
 
 /// A task that starts in all processes.
 #[derive(Clone)]
@@ -51,18 +52,11 @@ impl ShardStep {
 }
 
 impl Reporter {
-    /// Passes on that the task is about to be sent, and which handlers a change notifies.
-    pub(super) fn sent(&self, handlers: &[String]) {
-        if let Reporter::Worker { link, slot, .. } = self {
-            link.send(ToLead::Sent(slot.clone(), handlers.to_vec()));
-        }
-    }
-
     /// Passes on the result of an item.
     pub(super) fn item(&self, index: usize, (result, delegate): &(TaskResult, Option<String>), no_log: bool) {
         if let Reporter::Worker { link, slot, .. } = self {
-            let (slot, delegate) = (slot.clone(), delegate.clone());
-            link.send(ToLead::Item { slot, index, result: Box::new(SentResult::of(result)), delegate, no_log });
+            let (slot, result, is_delegated) = (slot.clone(), Box::new(SentResult::of(result)), delegate.is_some());
+            link.send(ToLead::Item { slot, index, result, is_delegated, no_log });
         }
     }
 
@@ -83,33 +77,39 @@ impl TaskOnHost {
     pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
-        // Only the lead has the terminal, knows the items that the resumed run completed, and counts what runs at once.
-        let is_for_lead = self.task.short_action() == "pause"
+        // Only the lead knows the items that the resumed run completed, and counts what runs at once.
+        let is_for_lead = self.is_of_lead()
             || self.is_resumed_loop()
             || self.task.has_parallel_items()
             || (hub.is_spread() && self.may_use_control_machine());
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
         };
-        let is_repeatable = builtin::is_immediate(self.task.short_action());
-        let mut last = self.record_sent(&self.scope(), None);
-        let Some(mut answers) = hub.give(&slot, worker, is_repeatable) else { return self.run_in_lead(&hub).await };
+        let last = self.record_sent(&self.scope(), None);
+        let Some(mut given) = hub.give(&slot, worker) else { return self.run_in_lead(&hub).await };
         self.begin();
-        // A task that runs twice is reported once.
-        let mut held = Vec::new();
-        loop {
-            match answers.recv().await {
-                Some(Answer::NotRun) => return self.run_in_lead(&hub).await,
-                Some(Answer::Message(ToLead::Done(_, outcome))) => {
-                    held.into_iter().for_each(|message| self.relay(message, &mut last));
-                    return self.taken_over(Arc::unwrap_or_clone(outcome), last).await;
-                }
-                Some(Answer::Message(message)) if is_repeatable => held.push(message),
-                Some(Answer::Message(message)) => self.relay(message, &mut last),
-                Some(Answer::Lost(reason)) => return self.lost(&reason),
-                None => return self.lost("it ended"),
+        let mut items = 0;
+        while let Some(message) = given.messages.recv().await {
+            match message {
+                ToLead::Done(_, outcome) => return self.taken_over(Arc::unwrap_or_clone(outcome), last).await,
+                message => self.relay(message, &mut items),
             }
+            self.events.room().await;
         }
+        match given.left.await {
+            Ok(Left::NotRun) => self.run_in_lead(&hub).await,
+            Ok(Left::Lost(reason)) => self.lost(&reason),
+            Err(_) => self.lost("it ended"),
+        }
+    }
+
+    /// Whether no worker is ever given the task: it may change the run itself, or which host and handlers it concerns
+    /// is known only once its templates are rendered. So what a worker says about that is never needed.
+    fn is_of_lead(&self) -> bool {
+        let delegate = self.task.keyword("delegate_to");
+        builtin::is_here(self.task.short_action())
+            || delegate.is_some_and(|node| node.as_str().is_none_or(is_template))
+            || self.has_templates_to_notify()
     }
 
     /// Whether the task may leave something on the control machine, which is the lead's if workers are elsewhere.
@@ -117,26 +117,56 @@ impl TaskOnHost {
         if matches!(self.task.short_action(), "fetch" | "synchronize") {
             return true;
         }
-        // Items of a loop may be delegated to several hosts.
-        let has_items = self.task.keyword("delegate_to").is_some_and(|node| node.as_str().is_none_or(is_template));
-        let context = self.scope();
-        let is_local = |delegate: Option<&str>| {
-            self.placement()
-                .connection(&context, delegate)
-                .is_ok_and(|connection| connection.target.kind == Kind::Local)
-        };
-        has_items || self.placement().delegate(&context).is_ok_and(|delegate| is_local(delegate.as_deref()))
+        let (context, delegate) = (self.scope(), self.delegate());
+        let connection = self.placement().connection(&context, delegate.as_deref());
+        connection.is_ok_and(|connection| connection.target.kind == Kind::Local)
     }
 
-    /// Prints and records what a worker says about the task. `last` is the last line in the journal.
-    fn relay(&self, message: ToLead, last: &mut Option<u64>) {
+    /// Host that a task without templates there is delegated to.
+    fn delegate(&self) -> Option<String> {
+        self.task.keyword("delegate_to")?;
+        self.placement().delegate(&self.scope()).ok().flatten()
+    }
+
+    /// Drops effects that the action cannot have on this host. A worker that was taken over may send any.
+    fn limit(&self, result: &mut TaskResult) {
+        result.retain_effects(|effect| match effect {
+            Effect::Facts(facts) => {
+                facts.limit(self.names_of_facts());
+                true
+            }
+            Effect::Python { kind, user, .. } => {
+                let connection = self.placement().connection(&self.scope(), self.delegate().as_deref());
+                connection.is_ok_and(|own| own.target.kind == *kind && own.become_user.map(|own| own.user) == *user)
+            }
+            Effect::SetFacts(_) | Effect::IncludedVars(_) | Effect::Inventory(_) | Effect::Stats(_) => false,
+        });
+    }
+
+    /// Names of facts that the task's module may report.
+    fn names_of_facts(&self) -> FactNames {
+        let resolution = || self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
+        match self.task.short_action() {
+            "gather_facts" => FactNames::OfModules,
+            _ if matches!(resolution(), Resolution::Native) => FactNames::of_module(&self.task.action),
+            _ => FactNames::Any,
+        }
+    }
+
+    /// Prints and records what a worker reports about the task. `items` is the number of the next item.
+    fn relay(&self, message: ToLead, items: &mut usize) {
         match message {
             ToLead::Event(_, event) => {
-                event.received(&self.task, &self.host).into_iter().for_each(|event| drop(self.events.send(event)));
+                let label = self.display().label(self.delegate().as_deref());
+                let event = event.received(&self.task, &self.host, &label);
+                event.into_iter().for_each(|event| drop(self.events.send(event)));
             }
-            ToLead::Sent(_, handlers) => *last = self.record_notified(handlers).or(*last),
-            ToLead::Item { index, result, delegate, no_log, .. } => {
-                self.record_item(index, &(result.received(), delegate), no_log);
+            ToLead::Item { index, result, is_delegated, no_log, .. } if index >= *items => {
+                *items = index.saturating_add(1);
+                let mut result = result.received();
+                self.limit(&mut result);
+                let delegate = self.delegate().filter(|_| is_delegated);
+                self.record_item(index, &(result, delegate), no_log);
             }
             _ => {}
         }
@@ -153,11 +183,11 @@ impl TaskOnHost {
 
     /// Takes over an outcome of a worker: prints and records it.
     async fn taken_over(self, sent: SentOutcome, line: Option<u64>) -> HostOutcome {
-        let (looped, no_log, delegate) = (sent.is_looped(), sent.no_log, sent.delegate().map(str::to_owned));
+        let (looped, no_log) = (sent.is_looped(), sent.no_log);
         let mut outcome = self.received(sent);
         let result = Ok(outcome.result.clone());
         self.await_record(line, &result).await;
-        let delegate = delegate.as_deref().filter(|_| !looped);
+        let delegate = outcome.parts.first().and_then(|(_, delegate)| delegate.as_deref()).filter(|_| !looped);
         let shown = Shown { part: Part::whole(looped), delegate, ignored: outcome.ignored, no_log };
         self.display().show(&outcome.result, shown);
         self.record_outcome(&outcome, looped, no_log);
@@ -166,10 +196,16 @@ impl TaskOnHost {
     }
 
     /// An outcome of another process, as if this one had run the task. That one has decided whether there is room for
-    /// the result.
+    /// the result. Everything but the result itself is that of this process's own task.
     fn received(&self, mut sent: SentOutcome) -> HostOutcome {
+        let is_of_lead = self.is_of_lead();
+        let limit = |result: &mut TaskResult| {
+            if !is_of_lead {
+                self.limit(result)
+            }
+        };
         let mut of_items: Option<Counted> = None;
-        let (mut result, parts) = sent.results(|item| {
+        let (mut result, mut parts) = sent.results(limit, |item| {
             let more = of_items.as_ref().map(Counted::size).unwrap_or_default();
             if let Ok(counted) = self.admit(item, true, more) {
                 of_items = Some(counted.and(of_items.take()));
@@ -180,8 +216,16 @@ impl TaskOnHost {
         });
         let is_kept = self.has_reader(&result);
         let counted = self.admit(&mut result, is_kept, Size::default()).ok();
-        let SentOutcome { ignored, notify, delegate_facts, action, .. } = sent;
-        let host = Arc::clone(&self.host);
+        let SentOutcome { ignored, mut notify, .. } = sent;
+        if !is_of_lead {
+            let delegate = self.delegate();
+            parts.iter_mut().for_each(|(_, to)| *to = to.take().and(delegate.clone()));
+            let notifies = result.changed() && !result.failed();
+            notify = if notifies { self.expected_notifications(&self.scope()) } else { Vec::new() };
+        }
+        let delegate_facts =
+            self.task.keyword("delegate_facts").is_some() && self.judge().holds(&self.scope(), "delegate_facts");
+        let (host, action) = (Arc::clone(&self.host), self.task.short_action().to_owned());
         HostOutcome { host, result, ignored, parts, notify, delegate_facts, action, stopped: false, _counted: counted }
     }
 
@@ -212,14 +256,9 @@ impl TaskOnHost {
         self.events = events.clone();
         self.reporter = Some(Arc::clone(&reporter));
         let passing = tokio::spawn(pass(queue, Arc::clone(&link), slot.clone()));
-        let task = Arc::clone(&self.task);
         let outcome = self.run().await;
         let _ = events.send(Event::End);
         let _ = passing.await;
-        if is_inexact(&task, &outcome) {
-            link.send(ToLead::Inexact);
-            return outcome;
-        }
         if let Reporter::Worker { outcome: sent, .. } = &*reporter
             && let Some(sent) = sent.lock().unwrap_or_else(PoisonError::into_inner).take()
         {
@@ -229,8 +268,9 @@ impl TaskOnHost {
     }
 }
 
-fn is_template(text: &str) -> bool {
-    text.contains("{{")
+/// Whether a text has to be rendered.
+pub(super) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
 /// Whether tasks can read a value of the controller's own making that another process would receive as another one.

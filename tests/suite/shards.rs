@@ -1,5 +1,7 @@
 //! A run in several processes does what one process does, and each task runs once on each host.
 
+mod hostile;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
