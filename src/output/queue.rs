@@ -125,7 +125,8 @@ impl Events {
         }
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether the queued events exceed the budget.
+    pub(crate) fn is_full(&self) -> bool {
         self.budget.queued.load(Ordering::Acquire) > self.budget.limit && !self.sender.is_closed()
     }
 }

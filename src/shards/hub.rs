@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -14,7 +15,7 @@ use super::past::Past;
 use super::sent::SentOutcome;
 use super::serve::attend;
 use super::wire::{Slot, ToLead, ToWorker, Welcome};
-use super::{END, digest};
+use super::{END, LOST, WAIT, digest};
 use crate::error::{Error, Result};
 use crate::outcome::Extent;
 use crate::output::{Event, Events, Secrets};
@@ -70,6 +71,8 @@ pub(super) struct Worker {
     pub(super) connections: watch::Sender<u64>,
     /// Held by the connection that lives.
     pub(super) turn: tokio::sync::Mutex<()>,
+    /// Ends the connection that lives.
+    pub(super) dismissed: Notify,
 }
 
 impl Worker {
@@ -82,6 +85,7 @@ impl Worker {
             has_strayed: no(),
             connections: watch::Sender::new(0),
             turn: tokio::sync::Mutex::default(),
+            dismissed: Notify::new(),
         }
     }
 
@@ -201,12 +205,23 @@ impl Hub {
 
     /// Waits until every worker has read what the run begins with, which its tasks may change.
     pub(crate) async fn ready(&self) {
-        self.all_reach(1).await;
+        self.all_reach(1, WAIT).await;
     }
 
-    async fn all_reach(&self, point: u64) {
+    /// Waits until every worker is at this point. Leaves those out that are not there in time.
+    async fn all_reach(&self, point: u64, patience: Duration) {
         let is_there = |worker: &Worker| worker.is_lost() || worker.reached.load(Ordering::Acquire) >= point;
-        let _ = self.news.subscribe().wait_for(|_| self.workers.iter().all(is_there)).await;
+        let mut news = self.news.subscribe();
+        while timeout(patience, news.wait_for(|_| self.workers.iter().all(is_there))).await.is_err() {
+            if self.events.is_full() {
+                // Nothing of the workers is read until there is room for what they print.
+                self.events.room().await;
+                continue;
+            }
+            let late = self.workers.iter().enumerate().filter(|(_, worker)| !is_there(worker));
+            let reason = format!("it did not reach the next task within {} s", patience.as_secs());
+            late.for_each(|(index, _)| self.dismiss(index, &reason));
+        }
     }
 
     /// Starts a task on these hosts, and returns the number of the step. Before that, every worker must have read what
@@ -215,7 +230,7 @@ impl Hub {
         let step = self.step.fetch_add(1, Ordering::AcqRel);
         let hosts = || digest(hosts.iter().map(|host| &**host));
         self.send_all(None, || ToWorker::Step { step, task: task.to_owned(), hosts: hosts() });
-        self.all_reach(step + 2).await;
+        self.all_reach(step + 2, LOST).await;
         step
     }
 
@@ -293,6 +308,11 @@ impl Hub {
         }
     }
 
+    /// Notes that a connection of a worker begins, which has to read the run from its beginning.
+    pub(super) fn begins(&self, index: usize) {
+        self.workers.get(index).into_iter().for_each(|worker| worker.reached.store(0, Ordering::Release));
+    }
+
     /// Messages to a worker that has these many of the past.
     pub(super) fn enter(&self, index: usize, number: usize) -> Entry {
         let mut sending = self.sending();
@@ -348,10 +368,14 @@ impl Hub {
         *worker.connections.borrow()
     }
 
-    /// Notes the point that a worker has reached. One that was lost takes its hosts again at the present.
-    pub(super) fn has_reached(&self, index: usize, point: u64) {
-        let Some(worker) = self.workers.get(index) else { return };
+    /// Notes the point that a worker has reached. One that was lost takes its hosts again at the present. Returns
+    /// whether it can be there: no worker goes back, or ahead of the lead.
+    pub(super) fn has_reached(&self, index: usize, point: u64) -> bool {
+        let Some(worker) = self.workers.get(index) else { return false };
         let running = self.running();
+        if point < worker.reached.load(Ordering::Acquire) || point > self.step.load(Ordering::Acquire) + 1 {
+            return false;
+        }
         worker.reached.store(point, Ordering::Release);
         let is_live =
             self.sending().lines.get(index).is_some_and(|line| line.as_ref().is_some_and(|line| line.is_live));
@@ -361,6 +385,7 @@ impl Hub {
         }
         drop(running);
         self.news.send_modify(|count| *count += 1);
+        true
     }
 
     /// Leaves all workers out, because a value has no form in which it reaches them unchanged. They complete their own
@@ -412,6 +437,12 @@ impl Hub {
         }
     }
 
+    /// Loses a worker that goes on, and ends its connection.
+    fn dismiss(&self, index: usize, reason: &str) {
+        self.lose(index, reason);
+        self.workers.get(index).into_iter().for_each(|worker| worker.dismissed.notify_waiters());
+    }
+
     /// Reports the loss of all workers that have never connected.
     pub(super) fn lose_absent(&self, reason: &str) {
         let is_absent = |worker: &Worker| *worker.connections.borrow() == 0;
@@ -441,15 +472,35 @@ mod tests {
     use super::super::keys::{KeyPair, OTHER_KEYS, OWN_KEY};
     use super::*;
 
-    #[tokio::test]
-    async fn worker_speaks_for_its_own_tasks_alone() {
+    /// The hub of a run with this many workers in pods.
+    fn hub(count: usize) -> (Arc<Hub>, crate::output::EventQueue) {
         let (folder, key) = (tempfile::tempdir().unwrap(), KeyPair::new().unwrap());
         std::fs::write(folder.path().join(OWN_KEY), &*key.private).unwrap();
         std::fs::write(folder.path().join(OTHER_KEYS), &key.public).unwrap();
         let place = Workers::Pods { listen: ([127, 0, 0, 1], 0).into(), keys: folder.path().to_owned() };
-        let (events, _queue) = crate::output::event_queue();
+        let (events, queue) = crate::output::event_queue();
         let welcome = Welcome { lock: None, inputs: 0 };
-        let hub = Hub::start(2, &place, welcome, &events, &Secrets::of_process()).unwrap();
+        (Hub::start(count, &place, welcome, &events, &Secrets::of_process()).unwrap(), queue)
+    }
+
+    #[tokio::test]
+    async fn worker_that_falls_behind_does_not_stop_the_run() {
+        let (hub, mut queue) = hub(2);
+        let (Entry::Present(_first), Entry::Present(_second)) = (hub.enter(0, 0), hub.enter(1, 0)) else {
+            panic!("nothing has happened so far");
+        };
+        assert!(hub.has_reached(0, 1) && !hub.has_reached(0, 0), "no worker goes back");
+        assert!(!hub.has_reached(1, 2), "no task has begun");
+        hub.all_reach(1, Duration::from_millis(50)).await;
+        assert!(!hub.workers[0].is_lost() && hub.workers[1].is_lost());
+        let Some(Event::Warning(sentence)) = queue.recv().await else { panic!("the loss is reported") };
+        assert!(sentence.contains("process 3 of the run was lost: it did not reach the next task"), "{sentence}");
+        hub.end().await;
+    }
+
+    #[tokio::test]
+    async fn worker_speaks_for_its_own_tasks_alone() {
+        let (hub, _queue) = hub(2);
         let (Entry::Present(mut first), Entry::Present(mut second)) = (hub.enter(0, 0), hub.enter(1, 0)) else {
             panic!("nothing has happened so far");
         };

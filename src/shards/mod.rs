@@ -33,11 +33,12 @@ pub(crate) use wire::{Slot, ToLead, Welcome};
 
 /// Interval at which a worker and the lead report that they are alive.
 const ALIVE: Duration = Duration::from_secs(5);
-/// Silence after which a worker counts as lost and is killed.
+/// Silence after which a worker counts as lost and is killed. So is one that is not at the next task in this time.
 const LOST: Duration = Duration::from_secs(60);
 /// Silence of the lead after which a worker in a pod ends. The next pod of the lead waits for longer.
 const SILENT: Duration = Duration::from_secs(15);
-/// Time that a worker in a pod waits for a lead; pause between two attempts.
+/// Time that a worker in a pod waits for a lead, and a lead for workers to read what the run begins with; pause between
+/// two attempts to connect.
 const WAIT: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for the handshake of a connection between pods.

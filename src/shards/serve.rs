@@ -51,12 +51,14 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     // A worker has one connection. Its pod's successor ends the old one, whose tasks are then lost.
     let mut newest = worker.connections.subscribe();
     let _turn = worker.turn.lock().await;
+    hub.begins(index);
     let writing = tokio::spawn(pass(Arc::clone(&hub), index, to));
     let reason = tokio::select! {
         reason = listen(&hub, index, &mut from, &secrets) => reason,
         () = async { drop(newest.wait_for(|newest| *newest != number).await) } => {
             Some("it has connected again".to_owned())
         }
+        () = worker.dismissed.notified() => Some("it was left out".to_owned()),
     };
     let status = match &mut child {
         None => None,
@@ -96,7 +98,11 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
                 ));
                 hub.leave_idle_out(index);
             }
-            Ok(Ok(Some(ToLead::Reached(point)))) => hub.has_reached(index, point),
+            Ok(Ok(Some(ToLead::Reached(point)))) => {
+                if !hub.has_reached(index, point) {
+                    return Some("it claims to be where the run is not".to_owned());
+                }
+            }
             Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| hub.say(event)),
             Ok(Ok(Some(ToLead::Ended))) => {
                 worker.has_ended.store(true, Ordering::Release);

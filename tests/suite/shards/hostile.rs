@@ -204,3 +204,25 @@ fn worker_that_was_taken_over_runs_nothing_on_the_lead_and_speaks_for_no_other_h
     assert!(!text.contains("Assertion failed") && !text.contains("HANDLER [forged]"), "{text}");
     assert!(!project.path("ran").exists() && !project.path("forged").exists(), "{text}");
 }
+
+/// A run whose only worker sends messages instead of tasks. Returns the output and what the lead reports.
+fn after(messages: &[String]) -> (Output, String) {
+    let project = Project::new("- hosts: all\n  gather_facts: false\n  tasks:\n    - command: echo one\n");
+    let (child, mut worker) = Worker::of(&project);
+    messages.iter().for_each(|message| worker.send_text(message));
+    // Until the lead ends the connection, or the run.
+    while worker.read().is_some_and(|message| message != "end") {}
+    drop(worker);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    (output, said)
+}
+
+#[test]
+fn worker_ahead_of_the_run_is_left_out() {
+    for point in ["2", "1000"] {
+        let (output, said) = after(&[format!(r#"{{"reached": {point}}}"#)]);
+        assert!(said.contains("lost: it claims to be where the run is not"), "{said}");
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    }
+}
