@@ -1,7 +1,7 @@
 //! The lead's side: gives each task on a host to one of the processes, and passes the outcomes on.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::door::{Door, Workers};
 use super::past::Past;
-use super::sent::SentOutcome;
-use super::serve::attend;
+use super::sent::{SentEvent, SentOutcome};
+use super::serve::{attend, is_within};
 use super::wire::{Slot, ToLead, ToWorker, Welcome};
 use super::{END, LOST, WAIT, digest};
 use crate::error::{Error, Result};
@@ -22,6 +22,10 @@ use crate::output::{Event, Events, Secrets};
 
 /// Number of messages about a task that wait for it. Then the worker waits.
 const AHEAD: usize = 4;
+/// Maximum size of what one worker prints apart from its tasks, in bytes.
+const SAID: usize = 16 << 20;
+/// Bytes of messages that a worker may leave unread, beside a single larger one.
+const UNREAD: usize = 256 << 20;
 
 /// A task that a worker was given.
 #[derive(Debug)]
@@ -67,6 +71,9 @@ pub(super) struct Worker {
     pub(super) has_ended: AtomicBool,
     /// Whether it took another path than the lead, as its successor would.
     pub(super) has_strayed: AtomicBool,
+    /// Bytes of what it has printed apart from its tasks, and of values that it wants to be masked.
+    pub(super) said: AtomicUsize,
+    pub(super) secrets: AtomicUsize,
     /// Counts its connections, of which only the newest lives.
     pub(super) connections: watch::Sender<u64>,
     /// Held by the connection that lives.
@@ -83,6 +90,8 @@ impl Worker {
             is_lost: no(),
             has_ended: no(),
             has_strayed: no(),
+            said: AtomicUsize::new(0),
+            secrets: AtomicUsize::new(0),
             connections: watch::Sender::new(0),
             turn: tokio::sync::Mutex::default(),
             dismissed: Notify::new(),
@@ -105,8 +114,20 @@ struct Sending {
 #[derive(Debug)]
 struct Line {
     messages: UnboundedSender<Arc<Vec<u8>>>,
+    /// Bytes of messages that the worker has not read.
+    unread: Arc<AtomicUsize>,
     /// Whether the worker gets more than the end of the run.
     is_live: bool,
+}
+
+impl Line {
+    /// Sends a message. Returns whether the worker reads fast enough for it.
+    fn send(&self, message: &Arc<Vec<u8>>) -> bool {
+        // Without a receiver the worker is about to be left out.
+        let _ = self.messages.send(Arc::clone(message));
+        let before = self.unread.fetch_add(message.len(), Ordering::AcqRel);
+        before == 0 || before + message.len() <= UNREAD
+    }
 }
 
 /// Messages of the past.
@@ -125,7 +146,26 @@ pub(super) enum Entry {
     /// Some of the past.
     Past(Vec<Arc<Extent>>),
     /// From now on.
-    Present(UnboundedReceiver<Arc<Vec<u8>>>),
+    Present(LineReader),
+}
+
+/// The worker's end of a line.
+#[derive(Debug)]
+pub(super) struct LineReader {
+    messages: UnboundedReceiver<Arc<Vec<u8>>>,
+    unread: Arc<AtomicUsize>,
+}
+
+impl LineReader {
+    /// The next message. May be dropped.
+    pub(super) async fn recv(&mut self) -> Option<Arc<Vec<u8>>> {
+        self.messages.recv().await
+    }
+
+    /// Notes that the worker has read a message.
+    pub(super) fn has_read(&self, message: &[u8]) {
+        self.unread.fetch_sub(message.len(), Ordering::AcqRel);
+    }
 }
 
 /// A task that a worker was given.
@@ -203,6 +243,19 @@ impl Hub {
         self.say(Event::Warning(sentence));
     }
 
+    /// Prints what a worker reports apart from its tasks, up to a limit, once there is room for it.
+    pub(super) async fn say_of(&self, index: usize, event: SentEvent) {
+        let Some(worker) = self.workers.get(index) else { return };
+        let before = worker.said.load(Ordering::Acquire);
+        if is_within(&worker.said, event.size(), SAID) {
+            event.said().into_iter().for_each(|event| self.say(event));
+            self.events.room().await;
+        } else if before <= SAID {
+            let (number, limit) = (index + 2, SAID >> 20);
+            self.warn(format!("further warnings and details of process {number} are not shown: {limit} MiB were"));
+        }
+    }
+
     /// Waits until every worker has read what the run begins with, which its tasks may change.
     pub(crate) async fn ready(&self) {
         self.all_reach(1, WAIT).await;
@@ -257,8 +310,7 @@ impl Hub {
         let sending = self.sending();
         let line = sending.lines.get(index)?.as_ref().filter(|line| line.is_live)?;
         all.insert(slot.clone(), running);
-        // Without a receiver the worker is about to be left out.
-        let _ = line.messages.send(encoded(&ToWorker::Run(slot.clone())));
+        line.send(&encoded(&ToWorker::Run(slot.clone())));
         Some(Given { messages, left })
     }
 
@@ -275,7 +327,7 @@ impl Hub {
             let mut sending = self.sending();
             sending.past = Kept::Lost;
             // A worker that was left out waits for its end too.
-            sending.lines.iter().flatten().for_each(|line| drop(line.messages.send(Arc::clone(&end))));
+            sending.lines.iter().flatten().for_each(|line| drop(line.send(&end)));
         }
         self.over.send_replace(true);
         let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -301,11 +353,11 @@ impl Hub {
             sending.past = Kept::Lost;
             self.warn(format!("a lost worker cannot join the run again: {error}"));
         }
-        for (index, line) in sending.lines.iter().enumerate() {
-            if let Some(line) = line.as_ref().filter(|line| line.is_live && Some(index) != but) {
-                let _ = line.messages.send(Arc::clone(&message));
-            }
-        }
+        let lines = sending.lines.iter().enumerate().filter(|(index, _)| Some(*index) != but);
+        let lines = lines.filter_map(|(index, line)| Some((index, line.as_ref().filter(|line| line.is_live)?)));
+        let slow: Vec<usize> = lines.filter(|(_, line)| !line.send(&message)).map(|(index, _)| index).collect();
+        drop(sending);
+        slow.into_iter().for_each(|index| self.dismiss(index, "it does not read what the run sends it"));
     }
 
     /// Notes that a connection of a worker begins, which has to read the run from its beginning.
@@ -322,16 +374,18 @@ impl Hub {
                 return Entry::Past(past);
             }
         }
-        let (messages, receiver) = mpsc::unbounded_channel();
+        let (sender, messages) = mpsc::unbounded_channel();
+        let unread = Arc::new(AtomicUsize::new(0));
         let has_strayed = self.workers.get(index).is_none_or(|worker| worker.has_strayed.load(Ordering::Acquire));
         let is_live = !matches!(sending.past, Kept::Lost) && !has_strayed;
+        let line = Line { messages: sender, unread: Arc::clone(&unread), is_live };
         if !is_live {
-            let _ = messages.send(encoded(&ToWorker::End));
+            line.send(&encoded(&ToWorker::End));
         }
-        if let Some(line) = sending.lines.get_mut(index) {
-            *line = Some(Line { messages, is_live });
+        if let Some(place) = sending.lines.get_mut(index) {
+            *place = Some(line);
         }
-        Entry::Present(receiver)
+        Entry::Present(LineReader { messages, unread })
     }
 
     /// Passes a message of a worker to the task that waits for it, once that has read what came before. A worker speaks
@@ -499,6 +553,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn worker_that_does_not_read_is_left_out() {
+        let (hub, mut queue) = hub(2);
+        let (Entry::Present(first), Entry::Present(mut second)) = (hub.enter(0, 0), hub.enter(1, 0)) else {
+            panic!("nothing has happened so far");
+        };
+        let task = "x".repeat(UNREAD / 4);
+        for step in 0..5 {
+            hub.send_all(None, || ToWorker::Step { step, task: task.clone(), hosts: 0 });
+            second.has_read(&second.recv().await.unwrap());
+        }
+        assert!(hub.workers[0].is_lost() && !hub.workers[1].is_lost());
+        let Some(Event::Warning(sentence)) = queue.recv().await else { panic!("the loss is reported") };
+        assert!(sentence.contains("lost: it does not read what the run sends it"), "{sentence}");
+        drop(first);
+        hub.end().await;
+    }
+
+    #[tokio::test]
     async fn worker_speaks_for_its_own_tasks_alone() {
         let (hub, _queue) = hub(2);
         let (Entry::Present(mut first), Entry::Present(mut second)) = (hub.enter(0, 0), hub.enter(1, 0)) else {
@@ -512,14 +584,14 @@ mod tests {
         .unwrap();
         let done = || ToLead::Done(slot.clone(), Arc::new(outcome.clone()));
         hub.received(1, done()).await;
-        assert!(given.messages.try_recv().is_err() && second.try_recv().is_err());
+        assert!(given.messages.try_recv().is_err() && second.messages.try_recv().is_err());
         hub.received(0, done()).await;
         assert!(matches!(given.messages.try_recv(), Ok(ToLead::Done(..))));
         assert!(
-            second.try_recv().is_ok() && first.try_recv().is_ok(),
+            second.messages.try_recv().is_ok() && first.messages.try_recv().is_ok(),
             "the first got the task, the second its outcome"
         );
-        assert!(first.try_recv().is_err());
+        assert!(first.messages.try_recv().is_err());
         // A worker that comes later has the outcome too.
         assert!(matches!(hub.enter(1, 0), Entry::Past(past) if past.len() == 1));
         hub.end().await;

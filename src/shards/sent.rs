@@ -362,6 +362,19 @@ impl SentEvent {
         })
     }
 
+    /// Bytes of its text, and of the line around it.
+    pub(crate) fn size(&self) -> usize {
+        let text = match self {
+            SentEvent::Printed { line: text, .. }
+            | SentEvent::Warning(text)
+            | SentEvent::Deprecation(text)
+            | SentEvent::Notice(text)
+            | SentEvent::Verbose { text, .. } => text.len(),
+            _ => 0,
+        };
+        text + 32
+    }
+
     /// The event if it belongs to no task.
     pub(crate) fn said(self) -> Option<Event> {
         Some(match self {

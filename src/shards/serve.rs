@@ -1,9 +1,11 @@
 //! The lead's conversation with each worker, from its connection to its loss or the end of the run.
 
+use std::future::pending;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
 use super::door::{Came, Door, News};
@@ -11,6 +13,11 @@ use super::hub::{Entry, Hub, encoded};
 use super::wire::{self, Reader, ToLead, ToWorker, Writer};
 use super::{ALIVE, END, LOST, START};
 use crate::output::Secrets;
+
+/// Maximum size of the values that one worker wants to be masked, in bytes.
+const SECRETS: usize = 16 << 20;
+/// Bytes that each of them counts in addition to its text.
+const SECRET: usize = 64;
 
 /// Serves workers to the end of the run.
 pub(super) async fn attend(hub: Arc<Hub>, mut door: Door, secrets: Secrets) {
@@ -52,13 +59,14 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     let mut newest = worker.connections.subscribe();
     let _turn = worker.turn.lock().await;
     hub.begins(index);
-    let writing = tokio::spawn(pass(Arc::clone(&hub), index, to));
+    let mut writing = tokio::spawn(pass(Arc::clone(&hub), index, to));
     let reason = tokio::select! {
         reason = listen(&hub, index, &mut from, &secrets) => reason,
         () = async { drop(newest.wait_for(|newest| *newest != number).await) } => {
             Some("it has connected again".to_owned())
         }
         () = worker.dismissed.notified() => Some("it was left out".to_owned()),
+        () = is_stuck(&mut writing) => Some(format!("it read nothing for {} s", LOST.as_secs())),
     };
     let status = match &mut child {
         None => None,
@@ -78,6 +86,11 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     hub.lose(index, &reason);
 }
 
+/// Adds to a size, and returns whether it is within its limit.
+pub(super) fn is_within(size: &AtomicUsize, more: usize, limit: usize) -> bool {
+    size.fetch_add(more, Ordering::AcqRel).saturating_add(more) <= limit
+}
+
 /// Takes messages until the worker ends. Returns why it has to be ended, if so.
 async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -> Option<String> {
     let worker = hub.worker(index)?;
@@ -86,24 +99,30 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
             Err(_) => return Some(format!("it was silent for {} s", LOST.as_secs())),
             Ok(Err(error)) => return Some(format!("its message cannot be read: {error}")),
             Ok(Ok(None)) => return None,
-            Ok(Ok(Some(ToLead::Secret { text, is_password }))) => match is_password {
-                true => secrets.add_password(text.expose()),
-                false => secrets.add(text.expose()),
-            },
+            Ok(Ok(Some(ToLead::Secret { text, is_password }))) => {
+                if !is_within(&worker.secrets, text.expose().len() + SECRET, SECRETS) {
+                    return Some("it has too many secrets".to_owned());
+                }
+                match is_password {
+                    true => secrets.add_password(text.expose()),
+                    false => secrets.add(text.expose()),
+                }
+            }
             Ok(Ok(Some(ToLead::Strayed(why)))) => {
-                worker.has_strayed.store(true, Ordering::Release);
-                hub.warn(format!(
-                    "process {} of the run was left out: {why}. Its hosts continue in the first process.",
-                    index + 2
-                ));
-                hub.leave_idle_out(index);
+                if !worker.has_strayed.swap(true, Ordering::AcqRel) {
+                    hub.warn(format!(
+                        "process {} of the run was left out: {why}. Its hosts continue in the first process.",
+                        index + 2
+                    ));
+                    hub.leave_idle_out(index);
+                }
             }
             Ok(Ok(Some(ToLead::Reached(point)))) => {
                 if !hub.has_reached(index, point) {
                     return Some("it claims to be where the run is not".to_owned());
                 }
             }
-            Ok(Ok(Some(ToLead::Said(event)))) => event.said().into_iter().for_each(|event| hub.say(event)),
+            Ok(Ok(Some(ToLead::Said(event)))) => hub.say_of(index, *event).await,
             Ok(Ok(Some(ToLead::Ended))) => {
                 worker.has_ended.store(true, Ordering::Release);
                 // It has done all that it started.
@@ -114,35 +133,38 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
     }
 }
 
-/// Sends a worker the run so far, and then each message to it.
-async fn pass(hub: Arc<Hub>, index: usize, mut to: Writer) {
-    if wire::write(&mut to, &hub.welcome).await.is_err() {
-        return;
+/// Returns once a worker no longer reads. That its connection has ended is seen where it is read.
+async fn is_stuck(writing: &mut JoinHandle<io::Result<()>>) {
+    match writing.await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => {}
+        _ => pending().await,
     }
+}
+
+/// Sends a worker the run so far, and then each message to it, until it is lost.
+async fn pass(hub: Arc<Hub>, index: usize, mut to: Writer) -> io::Result<()> {
+    wire::write_in_time(&mut to, &hub.welcome).await?;
     let mut number = 0;
     let mut messages = loop {
         match hub.enter(index, number) {
             Entry::Past(past) => {
                 for message in &past {
-                    let Ok(message) = message.read() else { return };
-                    if wire::write(&mut to, &message).await.is_err() {
-                        return;
-                    }
+                    wire::write_in_time(&mut to, &message.read()?).await?;
                 }
                 number += past.len();
             }
             Entry::Present(messages) => break messages,
         }
     };
-    let mut alive = interval(ALIVE);
+    let (mut alive, sign) = (interval(ALIVE), encoded(&ToWorker::Alive));
     loop {
-        let message = tokio::select! {
-            message = messages.recv() => message,
-            _ = alive.tick() => Some(encoded(&ToWorker::Alive)),
-        };
-        let Some(message) = message else { return };
-        if wire::write(&mut to, &message).await.is_err() {
-            return;
+        tokio::select! {
+            message = messages.recv() => {
+                let Some(message) = message else { return Ok(()) };
+                wire::write_in_time(&mut to, &message).await?;
+                messages.has_read(&message);
+            }
+            _ = alive.tick() => wire::write_in_time(&mut to, &sign).await?,
         }
     }
 }

@@ -6,15 +6,23 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use windlass_protocol::after_string;
+use tokio::time::timeout;
+use windlass_protocol::{MAX_WEIGHT, after_string};
 
+use super::LOST;
 use super::sent::{SentEvent, SentOutcome, SentResult};
 use crate::connection::Secret;
 
 /// Maximum size of a message in bytes. Results of one host are limited to half of it.
 const LARGEST: u32 = 1 << 30;
+/// Size of a part of a message that has a deadline of its own, in bytes.
+const PART: usize = 64 << 10;
 /// Deepest nesting of lists and mappings in a message, which the threads' stacks hold.
 const DEEPEST: usize = 1000;
+
+/// Estimated memory of a list or mapping, and of a value in one, in bytes. It takes several forms on its way.
+const CONTAINER: usize = 128;
+const MEMBER: usize = 64;
 
 /// Both directions of a connection.
 pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
@@ -85,11 +93,24 @@ pub(crate) enum ToLead {
 
 /// Writes one message.
 pub(super) async fn write(to: &mut Writer, message: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(message.len()).ok().filter(|length| *length <= LARGEST);
-    let length = length.ok_or_else(|| io::Error::other("the result is too large for another process"))?;
-    to.write_u32(length).await?;
+    to.write_u32(length_of(message)?).await?;
     to.write_all(message).await?;
     to.flush().await
+}
+
+/// Writes one message to a reader that may have stopped to read. Each part of it has to arrive in time.
+pub(super) async fn write_in_time(to: &mut Writer, message: &[u8]) -> io::Result<()> {
+    let length = length_of(message)?;
+    timeout(LOST, to.write_u32(length)).await??;
+    for part in message.chunks(PART) {
+        timeout(LOST, to.write_all(part)).await??;
+    }
+    timeout(LOST, to.flush()).await?
+}
+
+fn length_of(message: &[u8]) -> io::Result<u32> {
+    let length = u32::try_from(message.len()).ok().filter(|length| *length <= LARGEST);
+    length.ok_or_else(|| io::Error::other("the result is too large for another process"))
 }
 
 /// Reads one message; `None` at the end of the connection.
@@ -114,31 +135,37 @@ pub(super) async fn length(from: &mut Reader) -> io::Result<Option<u32>> {
 pub(super) async fn body<M: DeserializeOwned>(from: &mut Reader, length: u32) -> io::Result<M> {
     let mut bytes = Vec::new();
     (&mut *from).take(length.into()).read_to_end(&mut bytes).await?;
-    if !is_flat(&bytes) {
-        return Err(io::Error::other("a message is nested too deeply"));
-    }
+    check(&bytes).map_err(io::Error::other)?;
     // Values of the project may be nested deeper than serde_json's own limit.
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     json.disable_recursion_limit();
     Ok(M::deserialize(&mut json)?)
 }
 
-/// Whether no list or mapping is nested too deeply. The text may be invalid JSON.
-fn is_flat(json: &[u8]) -> bool {
-    let (mut rest, mut depth) = (json, 0_usize);
+/// Fails if the values of a JSON text are nested too deeply, or need too much memory beside that of their texts. The
+/// text may be invalid JSON.
+fn check(json: &[u8]) -> Result<(), &'static str> {
+    let (mut rest, mut depth, mut weight) = (json, 0_usize, 0_usize);
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         match byte {
             b'"' => rest = after_string(after),
-            b'[' | b'{' => depth += 1,
+            b'[' | b'{' => {
+                depth += 1;
+                weight += CONTAINER;
+            }
             b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' | b':' => weight += MEMBER,
             _ => {}
         }
         if depth > DEEPEST {
-            return false;
+            return Err("it is nested too deeply");
+        }
+        if weight > MAX_WEIGHT {
+            return Err("it has too many values");
         }
     }
-    true
+    Ok(())
 }
 
 #[cfg(test)]
@@ -147,8 +174,20 @@ mod tests {
 
     #[test]
     fn deep_message_refused_and_brackets_in_texts_ignored() {
-        assert!(is_flat("[".repeat(DEEPEST).as_bytes()) && !is_flat("[".repeat(DEEPEST + 1).as_bytes()));
-        assert!(is_flat(format!(r#"["{}\"{}"]"#, "[".repeat(2000), "{".repeat(2000)).as_bytes()));
-        assert!(!is_flat(format!(r#"["\\",{}"#, "{".repeat(2000)).as_bytes()));
+        let deep = |depth| check("[".repeat(depth).as_bytes());
+        assert!(deep(DEEPEST).is_ok() && deep(DEEPEST + 1).is_err());
+        assert!(check(format!(r#"["{}\"{}"]"#, "[".repeat(2000), "{".repeat(2000)).as_bytes()).is_ok());
+        assert!(check(format!(r#"["\\",{}"#, "{".repeat(2000)).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn message_of_many_small_values_refused_before_it_is_decoded() {
+        assert_eq!(check("0,".repeat(5 << 20).as_bytes()), Err("it has too many values"));
+        assert_eq!(check("[],".repeat(2 << 20).as_bytes()), Err("it has too many values"));
+        // Results as large as hosts may have them.
+        assert!(check(format!(r#"["{}"]"#, "x".repeat(64 << 20)).as_bytes()).is_ok());
+        let file =
+            r#"{"path":"/usr/share/file.txt","mode":"0644","isdir":false,"size":1234,"uid":0,"pw_name":"root"},"#;
+        assert!(check(file.repeat(200_000).as_bytes()).is_ok());
     }
 }

@@ -226,3 +226,23 @@ fn worker_ahead_of_the_run_is_left_out() {
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
 }
+
+#[test]
+fn messages_of_a_worker_are_bounded() {
+    let begun = r#"{"reached": 1}"#.to_owned();
+    let values = format!(r#"{{"done": [{{"step": 9, "host": "x"}}, {{"items": [{}0]}}]}}"#, "0,".repeat(5 << 20));
+    let (_, said) = after(&[begun.clone(), values]);
+    assert!(said.contains("lost: its message cannot be read: it has too many values"), "{said}");
+    let secret =
+        |number| format!(r#"{{"secret": {{"text": "{number}{}", "is_password": false}}}}"#, "x".repeat(1 << 20));
+    let secrets: Vec<_> = (0..17).map(secret).collect();
+    let (_, said) = after(&[vec![begun.clone()], secrets].concat());
+    assert!(said.contains("lost: it has too many secrets"), "{said}");
+    let strayed = r#"{"strayed": "it is elsewhere"}"#.to_owned();
+    let (output, said) = after(&vec![strayed; 50]);
+    assert_eq!((said.matches("was left out").count(), output.status.code()), (1, Some(0)), "{said}");
+    let warning = format!(r#"{{"said": {{"warning": "{}"}}}}"#, "x ".repeat(1 << 19));
+    let (output, said) = after(&[vec![begun], vec![warning; 20], vec!["\"ended\"".to_owned()]].concat());
+    assert!(said.contains("further warnings and details of process 2 are not shown"), "{}", said.len());
+    assert!(said.len() < 20 << 20 && output.status.success(), "{}", said.len());
+}
