@@ -134,8 +134,8 @@ pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()
     let count = usize::from(shared.run.settings.shards);
     let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned), inputs: inputs(session) };
     let hub = Hub::start(count.saturating_sub(1), &options.workers(), welcome, &shared.events, &shared.secrets)?;
+    let _ = shared.shards.set(Shards::Lead(Arc::clone(&hub)));
     hub.ready().await;
-    let _ = shared.shards.set(Shards::Lead(hub));
     Ok(())
 }
 

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot, watch};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::door::{Door, Workers};
+use super::door::Workers;
 use super::past::Past;
 use super::sent::{SentEvent, SentOutcome};
-use super::serve::{attend, is_within};
+use super::serve::{Attending, is_within};
 use super::wire::{Slot, ToLead, ToWorker, Welcome};
-use super::{END, LOST, WAIT, digest};
+use super::{LOST, WAIT, digest};
 use crate::error::{Error, Result};
 use crate::outcome::Extent;
 use crate::output::{Event, Events, Secrets};
@@ -57,7 +56,7 @@ pub(crate) struct Hub {
     running: Mutex<HashMap<Slot, Running>>,
     /// Whether the run has ended.
     over: watch::Sender<bool>,
-    attending: Mutex<Option<JoinHandle<()>>>,
+    attending: Mutex<Option<Attending>>,
     events: Events,
     is_spread: bool,
 }
@@ -189,8 +188,8 @@ impl Hub {
         events: &Events,
         secrets: &Secrets,
     ) -> Result<Arc<Hub>> {
-        let door = Door::open(place, count, events)?;
-        let past = match door.is_lasting() {
+        let is_spread = matches!(place, Workers::Pods { .. });
+        let past = match is_spread {
             true => Kept::All(
                 Past::new().map_err(|error| Error::new(format!("the steps of the run cannot be kept: {error}")))?,
             ),
@@ -206,9 +205,9 @@ impl Hub {
             over: watch::Sender::new(false),
             attending: Mutex::default(),
             events: events.clone(),
-            is_spread: door.is_lasting(),
+            is_spread,
         });
-        let attending = tokio::spawn(attend(Arc::clone(&hub), door, secrets.clone()));
+        let attending = Attending::begin(&hub, place, count, secrets.clone())?;
         *hub.attending.lock().unwrap_or_else(PoisonError::into_inner) = Some(attending);
         Ok(hub)
     }
@@ -232,6 +231,10 @@ impl Hub {
 
     fn running(&self) -> MutexGuard<'_, HashMap<Slot, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn events(&self) -> &Events {
+        &self.events
     }
 
     /// Prints an event.
@@ -331,11 +334,8 @@ impl Hub {
         }
         self.over.send_replace(true);
         let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mut attending) = attending
-            && timeout(END, &mut attending).await.is_err()
-        {
-            // Processes are killed when the handles to them are dropped.
-            attending.abort();
+        if let Some(attending) = attending {
+            attending.end().await;
         }
     }
 
@@ -549,6 +549,43 @@ mod tests {
         assert!(!hub.workers[0].is_lost() && hub.workers[1].is_lost());
         let Some(Event::Warning(sentence)) = queue.recv().await else { panic!("the loss is reported") };
         assert!(sentence.contains("process 3 of the run was lost: it did not reach the next task"), "{sentence}");
+        hub.end().await;
+    }
+
+    #[tokio::test]
+    async fn busy_lead_is_alive_for_its_workers() {
+        let (folder, lead, worker) = (tempfile::tempdir().unwrap(), KeyPair::new().unwrap(), KeyPair::new().unwrap());
+        for (name, own, other) in [("lead", &lead, &worker), ("worker", &worker, &lead)] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::write(folder.path().join(name).join(OWN_KEY), &*own.private).unwrap();
+            std::fs::write(folder.path().join(name).join(OTHER_KEYS), &other.public).unwrap();
+        }
+        let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let place = Workers::Pods { listen, keys: folder.path().join("lead") };
+        let (events, _queue) = crate::output::event_queue();
+        let welcome = Welcome { lock: None, inputs: 0 };
+        let hub = Hub::start(1, &place, welcome, &events, &Secrets::of_process()).unwrap();
+        let follows = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let keys = super::super::keys::OfWorker::read(&folder.path().join("worker")).unwrap();
+                let stream = keys.connect(tokio::net::TcpStream::connect(listen).await.unwrap()).await.unwrap();
+                let (from, _to) = tokio::io::split(stream);
+                let mut from: super::super::wire::Reader = Box::new(from);
+                let mut next = async || {
+                    let message = timeout(super::super::SILENT, super::super::wire::read(&mut from)).await;
+                    message.expect("the lead is not silent").unwrap().unwrap()
+                };
+                assert!(matches!(next().await, ToWorker::Welcome(_)));
+                // Its sign of life at once, and two more.
+                assert!(matches!(
+                    [next().await, next().await, next().await],
+                    [ToWorker::Alive, ToWorker::Alive, ToWorker::Alive]
+                ));
+            });
+        });
+        // As a template would, this keeps the only thread of the lead's tasks busy.
+        follows.join().unwrap();
         hub.end().await;
     }
 

@@ -4,23 +4,75 @@ use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
-use super::door::{Came, Door, News};
+use super::door::{Came, Door, News, Workers};
 use super::hub::{Entry, Hub, encoded};
 use super::wire::{self, Reader, ToLead, ToWorker, Writer};
 use super::{ALIVE, END, LOST, START};
+use crate::error::{Error, Result};
 use crate::output::Secrets;
 
+/// Size of the stack of a thread in bytes. Values in messages may nest deeply.
+const STACK: usize = 16 << 20;
 /// Maximum size of the values that one worker wants to be masked, in bytes.
 const SECRETS: usize = 16 << 20;
 /// Bytes that each of them counts in addition to its text.
 const SECRET: usize = 64;
 
+/// The threads that speak to the workers. Templates of the lead's own tasks may keep all others busy for long, and
+/// workers would take its silence for its end.
+#[derive(Debug)]
+pub(super) struct Attending {
+    runtime: Option<Runtime>,
+    task: JoinHandle<()>,
+}
+
+impl Attending {
+    /// Starts or awaits as many workers, and serves them.
+    pub(super) fn begin(hub: &Arc<Hub>, place: &Workers, count: usize, secrets: Secrets) -> Result<Attending> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(count.max(1));
+        let runtime = Builder::new_multi_thread().worker_threads(threads).thread_stack_size(STACK).enable_all().build();
+        let runtime = runtime.map_err(|error| Error::new(format!("no threads for the run's workers: {error}")))?;
+        let opened = {
+            let _within = runtime.enter();
+            Door::open(place, count, hub.events())
+        };
+        match opened {
+            Ok(door) => {
+                let task = runtime.spawn(attend(Arc::clone(hub), door, secrets));
+                Ok(Attending { runtime: Some(runtime), task })
+            }
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until the workers have ended, or ends them.
+    pub(super) async fn end(mut self) {
+        if timeout(END, &mut self.task).await.is_err() {
+            // Processes are killed when the handles to them are dropped.
+            self.task.abort();
+            let _ = (&mut self.task).await;
+        }
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        // Other threads may not wait here for those of the runtime.
+        self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
 /// Serves workers to the end of the run.
-pub(super) async fn attend(hub: Arc<Hub>, mut door: Door, secrets: Secrets) {
+async fn attend(hub: Arc<Hub>, mut door: Door, secrets: Secrets) {
     let mut serving = JoinSet::new();
     let mut over = hub.over();
     let mut late = Box::pin(sleep(START));
