@@ -8,6 +8,7 @@ use super::cluster::{CONFIG_MAP, JOB, NAMESPACE, Namespace, SECRET};
 use super::objects::Pods;
 use super::project::{Input, Packed};
 use super::seal::Seal;
+use super::segment::Segment;
 use super::workers::Files;
 use super::{COMMAND, COMMAND_LINE, MANAGED, RUN, SEAL_KEY, name_of, objects, workers};
 use crate::error::{Error, Result};
@@ -133,7 +134,18 @@ impl Client {
     /// Exit code of a run that has ended. Its key is read only if an object claims that.
     fn ended(&self, run: &str) -> Result<Option<u8>> {
         let Some(end) = self.namespace.get(CONFIG_MAP, &objects::end_name(run))? else { return Ok(None) };
-        Ok(objects::read_end(&end, run, &self.seal(run)?).map(|(code, _)| code))
+        let seal = self.seal(run)?;
+        if let Some((code, _)) = objects::read_end(&end, run, &seal) {
+            return Ok(Some(code));
+        }
+        // Somebody else has taken that name. The last segment has the code too.
+        for number in 1.. {
+            let Some(object) = self.namespace.get(CONFIG_MAP, &Segment::name(run, number))? else { break };
+            if let Some(code) = Segment::of(&object, run, number, &seal).and_then(|segment| segment.end) {
+                return Ok(Some(code));
+            }
+        }
+        Ok(None)
     }
 
     /// Exit code and number of segments of a run that has ended.

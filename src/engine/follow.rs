@@ -72,7 +72,13 @@ impl<'a, F: Followed> Follow<'a, F> {
             match namespace.request(move |namespace| namespace.get(CONFIG_MAP, &name)).await {
                 Ok(Some(object)) => {
                     match Segment::of(&object, self.run, self.number, &seal) {
-                        Some(segment) => self.take(&segment)?,
+                        Some(segment) => {
+                            self.take(&segment)?;
+                            if let Some(code) = segment.end {
+                                self.output.end(&mut self.to);
+                                return Ok(code);
+                            }
+                        }
                         None => {
                             let name = Segment::name(self.run, self.number);
                             self.to.warn(&format!("the run has not written the ConfigMap {name}; it is skipped"));

@@ -41,6 +41,8 @@ const COMMAND: &str = "windlass.dev/command";
 const PROJECT: &str = "windlass.dev/project-sha256";
 /// Annotation of a segment: the file name of the journal that it continues.
 const JOURNAL: &str = "windlass.dev/journal";
+/// Annotation with the exit code, on the last segment of a run.
+const END: &str = "windlass.dev/end";
 
 /// Annotation of everything that a run stores: a code that only its key makes.
 const SEAL: &str = "windlass.dev/seal";

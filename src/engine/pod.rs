@@ -25,7 +25,11 @@ use crate::journal::{RunFile, State, has_begun, read_file};
 const SLOWEST: Duration = Duration::from_secs(30);
 /// Part of the age of a run that passes between two segments: a run of hours has some hundred of them.
 const SHARE: u32 = 100;
-/// Last line of an output that is too long.
+/// Maximum size of the output that a run stores, in bytes. The rest is for its journal, with which it can be resumed.
+const OUTPUT: u64 = TOTAL / 2;
+/// Last lines of an output, and of an output and a journal, that are too long.
+const LONG_OUTPUT: &[u8] =
+    b"\n[WARNING]: The run has printed more than 32 MiB. It goes on, but its output ends here.\n";
 const TOO_LONG: &[u8] =
     b"\n[WARNING]: The run has written more than 64 MiB. It goes on, but its output and journal end here.\n";
 
@@ -224,6 +228,8 @@ struct Store {
     number: u32,
     /// Bytes of all segments.
     total: u64,
+    /// Bytes of all output.
+    outputs: u64,
     /// Bytes of this pod's output, and of each journal, that are stored.
     output: u64,
     journals: BTreeMap<String, u64>,
@@ -249,6 +255,7 @@ impl Store {
             work: place.work.clone(),
             number: 0,
             total: 0,
+            outputs: 0,
             output: 0,
             journals: BTreeMap::new(),
             begun: now,
@@ -261,6 +268,7 @@ impl Store {
             // Objects that the run has not written may say anything.
             let Some(segment) = Segment::of(&object, &place.run, store.number, &store.seal) else { continue };
             store.total += segment.size();
+            store.outputs += segment.output.len() as u64;
             if let Some((file, bytes)) = segment.journal {
                 let mut options = File::options();
                 let mut journal = options.create(true).append(true).open(folder.join(&file)).map_err(fail)?;
@@ -341,14 +349,13 @@ impl Store {
             self.pending = self.next();
         }
         let Some(segment) = &self.pending else { return Ok(false) };
-        let object = segment.object(&self.namespace, &self.run, self.number + 1, &self.seal);
-        let name = Segment::name(&self.run, self.number + 1);
+        let (segment, run, number, seal) = (segment.clone(), self.run.clone(), self.number + 1, self.seal.clone());
         let is_stored = self.namespace.request(move |namespace| {
-            match namespace.put(&object) {
+            match namespace.put(&segment.object(namespace, &run, number, &seal)) {
                 Ok(_) => Ok(true),
-                // A segment of a lost pod may still have been on its way.
-                Err(error) => match namespace.get(CONFIG_MAP, &name)? {
-                    Some(other) => Ok(other["binaryData"] == object["binaryData"]),
+                // A segment of a lost pod may still have been on its way, or somebody has taken its name.
+                Err(error) => match namespace.get(CONFIG_MAP, &Segment::name(&run, number))? {
+                    Some(other) => Ok(Segment::of(&other, &run, number, &seal).as_ref() == Some(&segment)),
                     None => Err(error),
                 },
             }
@@ -366,8 +373,16 @@ impl Store {
         if self.total >= TOTAL {
             return None;
         }
-        let output = piece(&self.work.join("output"), self.output);
-        self.output += output.len() as u64;
+        let mut output = Vec::new();
+        if self.outputs < OUTPUT {
+            output = piece(&self.work.join("output"), self.output);
+            self.output += output.len() as u64;
+            self.outputs += output.len() as u64;
+            if self.outputs >= OUTPUT {
+                output.truncate(PART - LONG_OUTPUT.len());
+                output.extend_from_slice(LONG_OUTPUT);
+            }
+        }
         let mut journal = None;
         for RunFile { path, .. } in self.state().runs() {
             let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
@@ -379,7 +394,7 @@ impl Store {
                 break;
             }
         }
-        let mut segment = Segment { output, journal };
+        let mut segment = Segment { output, journal, end: None };
         if segment.size() == 0 {
             return None;
         }
@@ -394,10 +409,19 @@ impl Store {
     /// Stores the rest, and the exit code, for as long as the server takes.
     async fn finish(&mut self, code: u8) {
         self.all().await;
+        // The end is a numbered segment, so that nobody keeps the run from ending by taking one name.
+        self.pending = Some(Segment { end: Some(code), ..Segment::default() });
+        self.all().await;
         let end = objects::end(&self.namespace, &self.run, (code, self.number), &self.seal);
         loop {
-            let end = end.clone();
-            if self.namespace.request(move |namespace| namespace.put(&end)).await.is_ok() {
+            let (end, name) = (end.clone(), objects::end_name(&self.run));
+            let is_stored = self.namespace.request(move |namespace| {
+                namespace.put(&end).map(drop).or_else(|error| match namespace.get(CONFIG_MAP, &name)? {
+                    Some(_) => Ok(()),
+                    None => Err(error),
+                })
+            });
+            if is_stored.await.is_ok() {
                 return;
             }
             tokio::time::sleep(LOOK).await;

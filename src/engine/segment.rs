@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{CONFIG_MAP, Namespace};
 use super::seal::Seal;
-use super::{JOURNAL, SEAL, name_of};
+use super::{END, JOURNAL, SEAL, name_of};
 use crate::error::{Error, Result};
 use crate::journal::looks_like_run;
 
@@ -25,6 +25,8 @@ pub(super) struct Segment {
     pub(super) output: Vec<u8>,
     /// Bytes that continue a journal, and its file name.
     pub(super) journal: Option<(String, Vec<u8>)>,
+    /// Exit code of the run, which ends with this piece.
+    pub(super) end: Option<u8>,
 }
 
 impl Segment {
@@ -49,6 +51,9 @@ impl Segment {
             data[JOURNAL_KEY] = BASE64_STANDARD.encode(bytes).into();
             annotations[JOURNAL] = file.clone().into();
         }
+        if let Some(code) = self.end {
+            annotations[END] = code.to_string().into();
+        }
         let rest = json!({ "immutable": true, "annotations": annotations, "binaryData": data });
         namespace.object(CONFIG_MAP, &Segment::name(run, number), run, rest)
     }
@@ -56,7 +61,9 @@ impl Segment {
     /// Hands on the parts that the code of the segment with this number covers.
     fn with_parts<T>(&self, run: &str, number: u32, work: impl FnOnce(&[&[u8]]) -> T) -> T {
         let (file, bytes) = self.journal.as_ref().map_or(("", &[][..]), |(file, bytes)| (file, bytes));
-        work(&[b"segment", run.as_bytes(), &number.to_be_bytes(), &self.output, file.as_bytes(), bytes])
+        let end = self.end.map(|code| [code]);
+        let end = end.as_ref().map_or(&[][..], |code| code);
+        work(&[b"segment", run.as_bytes(), &number.to_be_bytes(), &self.output, file.as_bytes(), bytes, end])
     }
 
     /// Reads the object with this number; `None` if the run has not written it.
@@ -79,7 +86,8 @@ impl Segment {
             Some(file) if is_journal(file) => Some((file.to_owned(), bytes)),
             Some(_) => return Err(Error::new(format!("the ConfigMap {name} names no journal"))),
         };
-        Ok(Segment { output, journal })
+        let end = object["metadata"]["annotations"][END].as_str().and_then(|code| code.parse().ok());
+        Ok(Segment { output, journal, end })
     }
 }
 
@@ -105,7 +113,8 @@ mod tests {
 
     #[test]
     fn segment_read_as_written() {
-        let segment = Segment { output: b"ok: [a]\n".to_vec(), journal: Some((FILE.to_owned(), b"{}\n".to_vec())) };
+        let segment =
+            Segment { output: b"ok: [a]\n".to_vec(), journal: Some((FILE.to_owned(), b"{}\n".to_vec())), end: None };
         let object = segment.object(&Namespace::new("n"), RUN, 7, &seal());
         assert_eq!(object["metadata"]["name"], "windlass-20260131-235959-0a1b2c-000007");
         assert_eq!(Segment::of(&object, RUN, 7, &seal()), Some(segment));
@@ -119,6 +128,10 @@ mod tests {
         let mut object = Segment::default().object(&Namespace::new("n"), RUN, 1, &seal());
         object["binaryData"] = json!({ OUTPUT_KEY: BASE64_STANDARD.encode("forged") });
         assert_eq!(Segment::of(&object, RUN, 1, &seal()), None);
+        let mut end = Segment { end: Some(2), ..Segment::default() }.object(&Namespace::new("n"), RUN, 1, &seal());
+        assert_eq!(Segment::of(&end, RUN, 1, &seal()).and_then(|segment| segment.end), Some(2));
+        end["metadata"]["annotations"][END] = "0".into();
+        assert_eq!(Segment::of(&end, RUN, 1, &seal()), None);
         object["metadata"]["annotations"] = json!({ JOURNAL: "../../.ssh/authorized_keys" });
         assert!(Segment::parse(&object).unwrap_err().message().contains("names no journal"));
         object["metadata"]["annotations"] = json!({});
