@@ -108,8 +108,6 @@ pub enum FactNames {
     Any,
     /// Names that built-in modules report: a job may run any module. Such facts yield too.
     OfJob,
-    /// Any name, of several modules. Facts that no built-in module reports yield.
-    OfModules,
     /// These names, and names with one of these prefixes.
     Known(&'static [&'static str], &'static [&'static str]),
 }
@@ -140,7 +138,7 @@ impl FactNames {
 
     pub(crate) fn allow(self, name: &str, value: &Value) -> bool {
         match self {
-            FactNames::Any | FactNames::OfModules => true,
+            FactNames::Any => true,
             FactNames::OfJob => FactNames::BUILT_IN.allow(name, value),
             FactNames::Known(names, beginnings) => {
                 let begins = || beginnings.iter().any(|beginning| name.starts_with(beginning));
@@ -149,13 +147,9 @@ impl FactNames {
         }
     }
 
-    /// Whether a fact of these names yields to variables of the project.
-    fn is_free(self, name: &str, value: &Value) -> bool {
-        match self {
-            FactNames::Any | FactNames::OfJob => true,
-            FactNames::OfModules => !FactNames::BUILT_IN.allow(name, value),
-            FactNames::Known(..) => false,
-        }
+    /// Whether facts of these names yield to variables of the project.
+    fn are_free(self) -> bool {
+        matches!(self, FactNames::Any | FactNames::OfJob)
     }
 }
 
@@ -173,8 +167,9 @@ impl HostFacts {
     /// Reads `ansible_facts` of a host's answer; `names` limits the facts. Only a mapping contains any.
     pub fn of_host(facts: &Value, names: FactNames) -> HostFacts {
         let mut read = HostFacts::accepted(facts, names);
-        let free = read.kept.iter().filter(|(name, value)| names.is_free(name, value));
-        read.free = free.map(|(name, _)| Arc::clone(name)).collect();
+        if names.are_free() {
+            read.free = read.kept.iter().map(|(name, _)| Arc::clone(name)).collect();
+        }
         read
     }
 
@@ -219,11 +214,12 @@ impl HostFacts {
         read
     }
 
-    /// Drops facts that are none of these names, and lets those yield that do so. Others that yielded still do.
+    /// Drops facts of other names, and lets the rest yield if facts of these names do. Those that yielded still do.
     pub(crate) fn limit(&mut self, names: FactNames) {
         self.kept.retain(|(name, value)| names.allow(name, value));
-        let free = self.kept.iter().filter(|(name, value)| names.is_free(name, value));
-        self.free.extend(free.map(|(name, _)| Arc::clone(name)));
+        if names.are_free() {
+            self.free.extend(self.kept.iter().map(|(name, _)| Arc::clone(name)));
+        }
     }
 
     /// The accepted facts, with names that can be shared.
@@ -338,8 +334,7 @@ mod tests {
             (vec!["colour".to_owned(), "ansible_os_family".to_owned()], vec!["ansible_os_family".to_owned()]);
         assert_eq!(limited(FactNames::of_module("command")), (vec![], vec![]));
         assert_eq!(limited(FactNames::of_module("setup")), (os, vec![]));
-        assert_eq!(limited(FactNames::of_module("a_module_of_the_project")), (all.clone(), all.clone()));
-        assert_eq!(limited(FactNames::OfModules), (all, vec!["colour".to_owned()]));
+        assert_eq!(limited(FactNames::of_module("a_module_of_the_project")), (all.clone(), all));
     }
 
     #[test]

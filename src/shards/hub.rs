@@ -122,9 +122,10 @@ struct Line {
 impl Line {
     /// Sends a message. Returns whether the worker reads fast enough for it.
     fn send(&self, message: &Arc<Vec<u8>>) -> bool {
+        // Counted first, since the worker may have read it before this returns.
+        let before = self.unread.fetch_add(message.len(), Ordering::AcqRel);
         // Without a receiver the worker is about to be left out.
         let _ = self.messages.send(Arc::clone(message));
-        let before = self.unread.fetch_add(message.len(), Ordering::AcqRel);
         before == 0 || before + message.len() <= UNREAD
     }
 }
@@ -330,7 +331,7 @@ impl Hub {
             let mut sending = self.sending();
             sending.past = Kept::Lost;
             // A worker that was left out waits for its end too.
-            sending.lines.iter().flatten().for_each(|line| drop(line.send(&end)));
+            sending.lines.iter().flatten().for_each(|line| _ = line.send(&end));
         }
         self.over.send_replace(true);
         let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -598,7 +599,8 @@ mod tests {
         let task = "x".repeat(UNREAD / 4);
         for step in 0..5 {
             hub.send_all(None, || ToWorker::Step { step, task: task.clone(), hosts: 0 });
-            second.has_read(&second.recv().await.unwrap());
+            let message = second.recv().await.unwrap();
+            second.has_read(&message);
         }
         assert!(hub.workers[0].is_lost() && !hub.workers[1].is_lost());
         let Some(Event::Warning(sentence)) = queue.recv().await else { panic!("the loss is reported") };

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use door::{CommandLine, Workers};
-pub(crate) use hub::{Given, Hub, Left};
+pub(crate) use hub::{Hub, Left};
 pub(crate) use keys::{KeyPair, OTHER_KEYS, OWN_KEY};
 pub(crate) use link::{Lead, Link, Order};
 pub(crate) use sent::{SentEvent, SentOutcome, SentResult, is_exact};

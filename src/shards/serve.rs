@@ -66,7 +66,7 @@ impl Attending {
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        // Other threads may not wait here for those of the runtime.
+        // A thread of another runtime may not wait for it.
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }

@@ -147,7 +147,7 @@ impl TaskOnHost {
     fn names_of_facts(&self) -> FactNames {
         let resolution = || self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
         match self.task.short_action() {
-            "gather_facts" => FactNames::OfModules,
+            "gather_facts" => FactNames::of_module("setup"),
             _ if matches!(resolution(), Resolution::Native) => FactNames::of_module(&self.task.action),
             _ => FactNames::Any,
         }
