@@ -23,7 +23,7 @@ use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result, did_you_mean};
-use crate::journal::{Inputs, Journal, State, is_run_of, read_file};
+use crate::journal::{Journal, State, is_run_of, read_file};
 use crate::output::{Outputs, Printer, aligned};
 use crate::playbook::Task;
 use crate::settings::{Color, Config, Settings};

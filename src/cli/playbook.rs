@@ -264,7 +264,8 @@ pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings)
             *playbook = crate::paths::absolute(&path);
         }
         if !playbook.exists() {
-            return Err(Error::new(format!("the playbook: {} could not be found", playbook.display())));
+            let error = Error::new(format!("the playbook: {} could not be found", playbook.display()));
+            return Err(error.maybe_hint(of_clusters(&name).map(|path| format!("is `{path}` meant?"))));
         }
         if playbook.is_dir() {
             return Err(Error::new(format!("the playbook: {} does not appear to be a file", playbook.display())));
@@ -275,6 +276,17 @@ pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings)
     let names: Vec<_> = playbooks.iter().map(|path| path.display().to_string()).collect();
     settings.run_name = format!("playbook {}", names.join(" "));
     Ok(())
+}
+
+/// The playbook below `playbooks/` that has Kubespray's name of a playbook in its root.
+fn of_clusters(name: &str) -> Option<String> {
+    let name = match name {
+        "upgrade-cluster.yml" => "upgrade.yml".to_owned(),
+        "recover-control-plane.yml" => "recover.yml".to_owned(),
+        name => name.replace('-', "_"),
+    };
+    let path = format!("playbooks/{name}");
+    Path::new(&path).is_file().then_some(path)
 }
 
 /// Reads all playbooks before the first one runs, so that a mistake in the last is found before hosts change.

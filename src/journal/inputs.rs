@@ -211,7 +211,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Calls `add` with each host, group and variable of an inventory, in the inventory's order.
+/// Calls `add` with each host, group, child and variable of an inventory, in the inventory's order.
 pub(crate) fn list_inventory(inventory: &Inventory, add: &mut dyn FnMut(&str)) {
     for host in inventory.hosts() {
         add(host.name());
@@ -219,6 +219,8 @@ pub(crate) fn list_inventory(inventory: &Inventory, add: &mut dyn FnMut(&str)) {
     }
     for group in inventory.groups() {
         add(group.name());
+        add(&group.priority().to_string());
+        inventory.children_of_group(group.name()).into_iter().for_each(|child| add(child.name()));
         group.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
         inventory.direct_hosts_of_group(group.name()).into_iter().for_each(|host| add(host.name()));
     }
@@ -365,7 +367,6 @@ fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The command line without secrets and values of extra variables.
 /// Command line that resumes a run; `None` if it holds a secret.
 pub(super) fn resuming(arguments: impl Iterator<Item = String>, run: &str, secrets: &Secrets) -> Option<String> {
     let arguments: Vec<String> = arguments.collect();

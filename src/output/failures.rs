@@ -23,7 +23,7 @@ const NAMED: usize = 5;
 /// Maximum number of lines of a text in a result; of a longer one the last are shown.
 const LINES: usize = 20;
 /// Maximum length of one listed message, in characters.
-const WIDTH: usize = 160;
+const WIDTH: usize = 600;
 
 /// Texts of programs, in the order in which they are shown.
 const TEXTS: &[&str] = &["stderr", "stdout", "module_stderr", "module_stdout"];
@@ -190,21 +190,27 @@ impl Failures {
         }
         let say = |text: &str, color: Color| self.printer.line_to(self.stream, text, color);
         say(&format!("FAILURES: {}", found.len()), Color::Error);
-        // Hosts that fail alike share a line.
-        let mut groups: IndexMap<(&str, &str), Vec<&str>> = IndexMap::new();
-        for Failure { host, title, message, .. } in &found {
-            groups.entry((title, message)).or_default().push(host);
+        let groups = alike(&found);
+        for (first, hosts) in groups.iter().take(LISTED) {
+            say(&format!("  {}", line(&first.title, &first.message, hosts)), Color::Plain);
         }
-        groups.values_mut().for_each(|hosts| hosts.sort_unstable());
-        for ((title, message), hosts) in groups.iter().take(LISTED) {
-            say(&format!("  {}", line(title, message, hosts)), Color::Plain);
-        }
-        let more: usize = groups.values().skip(LISTED).map(Vec::len).sum();
+        let more: usize = groups.iter().skip(LISTED).map(|(_, hosts)| hosts.len()).sum();
         if more > 0 {
             say(&format!("  and {more} more; `windlass runs show` lists all"), Color::Plain);
         }
         say("", Color::Plain);
     }
+}
+
+/// The first failure of those that differ in the names of their hosts alone, with these names.
+fn alike(found: &[Failure]) -> Vec<(&Failure, Vec<&str>)> {
+    let mut groups: IndexMap<(&str, String), (&Failure, Vec<&str>)> = IndexMap::new();
+    for failure in found {
+        let key = (&*failure.title, failure.message.replace(&*failure.name, "\0"));
+        groups.entry(key).or_insert_with(|| (failure, Vec::new())).1.push(&failure.host);
+    }
+    groups.values_mut().for_each(|(_, hosts)| hosts.sort_unstable());
+    groups.into_values().collect()
 }
 
 /// Line of hosts that failed alike.
@@ -216,11 +222,17 @@ fn line(title: &str, message: &str, hosts: &[&str]) -> String {
     }
 }
 
-/// First line of a result's message. Programs that failed without a message have one on standard error.
+/// First line of a result's message, and the next one if the first leads to it. Programs that failed without a message
+/// have one on standard error.
 pub(crate) fn first_line(result: &Value) -> String {
     let line = |key: &str| {
         let text = result.get(key).and_then(Value::as_str)?;
-        text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next()?;
+        Some(match lines.next() {
+            Some(next) if first.ends_with(':') => format!("{first} {next}"),
+            _ => first.to_owned(),
+        })
     };
     if let Some(censored) = line("censored") {
         return censored;
@@ -276,6 +288,26 @@ mod tests {
         assert_eq!(of(&["a"]), "a: fail (m.yml:4): non-zero return code");
         assert_eq!(of(&["a", "b"]), "fail (m.yml:4): non-zero return code: 2 hosts (a, b)");
         assert_eq!(of(&["n0"; 120]), "fail (m.yml:4): non-zero return code: 120 hosts (n0 ...)");
+    }
+
+    #[test]
+    fn messages_that_differ_in_the_name_of_the_host_alone_share_a_line() {
+        let failure = |host: &str, message: &str| Failure {
+            name: host.into(),
+            task: 1,
+            host: host.to_owned(),
+            title: "check (m.yml:4)".to_owned(),
+            message: message.to_owned(),
+        };
+        let found = [failure("b", "b has no swap"), failure("a", "a has no swap"), failure("c", "c is off")];
+        let groups: Vec<_> = alike(&found).into_iter().map(|(first, hosts)| (&*first.message, hosts)).collect();
+        assert_eq!(groups, [("b has no swap", vec!["a", "b"]), ("c is off", vec!["c"])]);
+    }
+
+    #[test]
+    fn message_that_ends_with_a_colon_is_followed_by_its_next_line() {
+        let result = json!({"msg": "Validation of arguments failed:\n\nvalue of port is 'x'\nmore"});
+        assert_eq!(first_line(&result), "Validation of arguments failed: value of port is 'x'");
     }
 
     #[test]

@@ -190,7 +190,8 @@ fn user(node: &Node) -> Result<User> {
 }
 
 fn unknown_role(word: &str, at: &Node) -> Error {
-    Error::parse(format!("`{word}` is not a role: {}", Role::WORDS.join(", ")), &at.span).maybe_hint(did_you_mean(word, Role::WORDS))
+    Error::parse(format!("`{word}` is not a role: {}", Role::WORDS.join(", ")), &at.span)
+        .maybe_hint(did_you_mean(word, Role::WORDS))
 }
 
 fn startable(node: &Node, clusters: &[String], users: &[User]) -> Result<Startable> {

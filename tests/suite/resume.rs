@@ -359,18 +359,26 @@ fn arguments_of_each_task_are_recorded_once_and_shown() {
 fn changed_answer_of_an_inventory_script_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));
-    let script = |vars: &str| {
+    let answer = |vars: &str, parent: &str| {
+        let all = format!("{{\"hosts\": [\"a\"], \"vars\": {{\"ansible_connection\": \"local\", {vars}}}}}");
+        let groups = ["one", "two"].map(|group| {
+            let children = if group == parent { "\"web\"" } else { "" };
+            format!("\"{group}\": {{\"children\": [{children}]}}")
+        });
         project.write(
             "answer.json",
-            &format!("{{\"all\": {{\"hosts\": [\"a\"], \"vars\": {{\"ansible_connection\": \"local\", {vars}}}}}}}"),
+            &format!("{{\"all\": {all}, {}, \"web\": {{\"hosts\": [\"a\"]}}}}", groups.join(", ")),
         );
     };
+    let script = |vars: &str| answer(vars, "one");
     project.write("hosts", &format!("#!/bin/sh\ncat {}\n", project.path("answer.json").display()));
     fs::set_permissions(project.path("hosts"), fs::Permissions::from_mode(0o755)).unwrap();
     script("\"x\": 1");
     project.play(&[]).ends(2);
     project.write("mended", "");
     script("\"x\": 2");
+    project.play(&["--resume"]).has("a program of the inventory reports other hosts, groups or variables");
+    answer("\"x\": 1", "two");
     project.play(&["--resume"]).has("a program of the inventory reports other hosts, groups or variables");
     script("\"x\": 1");
     project.play(&["--resume"]).ends(0);

@@ -96,9 +96,13 @@ put_snapshot() {
     echo "$1: revision $revision, ${keys:-0} keys"
 }
 
+# s3_change OPTION...: a request whose answer is of no use, and may be long if the server is hostile
+s3_change() { s3 --output /dev/null "$@"; }
+
 # upload FILE: puts it into the folder of the bucket
 upload() {
-    s3 --header "x-amz-content-sha256: $(sha256sum "$1" | cut -d ' ' -f 1)" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
+    sum_of_file=$(sha256sum "$1" | cut -d ' ' -f 1)
+    s3_change --header "x-amz-content-sha256: $sum_of_file" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
 }
 
 # Removes the archives that the bucket's retention gives up, of all hosts of the cluster, but never the newest. Both
@@ -109,7 +113,7 @@ tidy_bucket() {
     given_up "$BACKUP_S3_KEEP_COUNT" "$BACKUP_S3_KEEP_DAYS" <"$work/archives" >"$work/outdated"
     while read -r old; do
         for file in "$old" "$old.sha256"; do
-            s3 --request DELETE --header "x-amz-content-sha256: $s3_empty" "$BACKUP_S3_URL/$file" || return 1
+            s3_change --request DELETE --header "x-amz-content-sha256: $s3_empty" "$BACKUP_S3_URL/$file" || return 1
         done
         echo "removed $BACKUP_S3_URL/$old"
     done <"$work/outdated"

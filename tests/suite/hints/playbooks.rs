@@ -38,6 +38,13 @@ macro_rules! play {
 }
 
 pub(crate) const CASES: &[Case] = &[
+    Case {
+        setup: &[("playbooks/remove_node.yml", "- hosts: all\n  gather_facts: false\n")],
+        fails: "windlass playbook -i hosts remove-node.yml",
+        says: "is `playbooks/remove_node.yml` meant?",
+        mended: &[],
+        then: &["windlass playbook -i hosts playbooks/remove_node.yml"],
+    },
     mended!(
         "- hosts: ''\n  tasks: []\n",
         "a play needs the pattern of the hosts it runs on",
