@@ -300,7 +300,7 @@ fn kubelet(bench: &Bench, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
                 let now = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
                 if now != *text {
                     pod.iter_mut().for_each(end);
-                    *pod = Some(Command::new(programs.join(&*name)).arg("600").spawn().unwrap());
+                    *pod = Some(Command::new(programs.join(*name)).arg("600").spawn().unwrap());
                     *text = now;
                 }
             }

@@ -37,15 +37,13 @@ fn of_keywords(file: &SourceFile, map: &Mapping, line: Option<u32>, findings: &m
     for (key, node) in map.iter() {
         let name = key.as_str().unwrap_or_default();
         match name {
-            "async" | "delay" | "gather_timeout" | "poll" | "port" | "retries" | "throttle" | "timeout" => {
-                if !may_be_number(node, false) {
-                    report(name, node, "a number", None);
-                }
+            "async" | "delay" | "gather_timeout" | "poll" | "port" | "retries" | "throttle" | "timeout"
+                if !may_be_number(node, false) =>
+            {
+                report(name, node, "a number", None);
             }
-            "max_fail_percentage" => {
-                if !may_be_number(node, true) {
-                    report(name, node, "a number of percent", None);
-                }
+            "max_fail_percentage" if !may_be_number(node, true) => {
+                report(name, node, "a number of percent", None);
             }
             "serial" => {
                 let items = node.as_list().unwrap_or(std::slice::from_ref(node));
