@@ -16,7 +16,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     let pattern = context.text("regexp").map(|text| windlass_python_regex::compile(&text, Default::default()));
     let pattern = pattern.transpose().map_err(|message| format!("Invalid Regexp: {message}"))?;
     let hidden = context.flag("ignore_hidden").unwrap_or(false);
-    context.files.reads().note(Read::Search(format!("{}/*", folder.display())));
+    context.files.reads().note(Read::Folder(folder.clone()));
     let found = std::fs::read_dir(&folder)
         .map_err(|error| Failure::Failed(format!("Source ({}) is not a directory: {error}", folder.display())))?;
     let mut paths = Vec::new();

@@ -156,7 +156,7 @@ impl<'a> Tree<'a> {
             ));
         }
         // The files of a folder precede its subfolders' files.
-        self.context.files.reads().note(Read::Search(format!("{}/*", folder.display())));
+        self.context.files.reads().note(Read::Folder(folder.to_owned()));
         let mut children: Vec<(bool, PathBuf)> = std::fs::read_dir(folder)
             .map_err(|error| fail(folder, error))?
             .flatten()

@@ -266,6 +266,10 @@ fn described(pending: &Pending) -> String {
 /// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
+    // Only a run that failed or was interrupted is resumed.
+    if code != 0 {
+        recorder.files_at_end(&shared.files);
+    }
     recorder.end(code, failed);
     recorder.forgotten().into_iter().chain(recorder.unreached()).for_each(|sentence| shared.warn(sentence));
     let output = &shared.run.settings.output;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
@@ -70,9 +71,9 @@ impl Inputs<'_> {
         self.plays.iter().map(|play| Arc::clone(&play.file)).collect()
     }
 
-    /// Header of a run with this id.
-    pub(super) fn header(&self, run: &str, resumes: Option<String>, secrets: &Secrets) -> Header {
-        let salt = new_salt();
+    /// Header of a run with this id, or of one that resumes another and keeps its salt.
+    pub(super) fn header(&self, run: &str, resumed: Option<&Header>, secrets: &Secrets) -> Header {
+        let salt = resumed.map_or_else(new_salt, |header| header.salt.clone());
         let extra_vars = self.hashed_vars(&salt);
         let hosts = self.hashed_hosts(&salt);
         let argv = shown_arguments(std::env::args(), secrets);
@@ -99,7 +100,7 @@ impl Inputs<'_> {
             extra_vars,
             hosts,
             options: self.options(),
-            resumes,
+            resumes: resumed.map(|header| header.run.clone()),
         }
     }
 
@@ -172,9 +173,11 @@ impl Inputs<'_> {
         // Of an input that was read several times, the last hash counts.
         let known: BTreeMap<(&str, InputKind), &FileRead> =
             read.iter().map(|file| ((file.path.as_str(), file.kind), file)).collect();
-        // A missing file that the run created and read later has a hash of its own.
+        // A missing file that was made and read later has a hash of its own.
+        let is_known = |path: &str, kind| known.contains_key(&(path, kind));
         let is_read_later = |file: &FileRead| {
-            file.kind == InputKind::Missing && known.contains_key(&(file.path.as_str(), InputKind::File))
+            file.kind == InputKind::Missing
+                && (is_known(&file.path, InputKind::File) || is_known(&file.path, InputKind::Folder))
         };
         let compared = known.values().filter(|file| !is_read_later(file));
         let mut found: Vec<String> = compared.filter_map(|file| changed(file, salt)).collect();
@@ -262,6 +265,21 @@ pub(super) fn canonical(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| crate::paths::absolute(path)).display().to_string()
 }
 
+/// Whether a resumed run compares an input.
+pub(super) fn is_compared(read: &Read) -> bool {
+    !matches!(read, Read::Environment(name) if is_of_session(name))
+}
+
+/// Whether an input may have changed since this time.
+pub(super) fn may_differ(read: &Read, since: SystemTime) -> bool {
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified());
+    match read {
+        Read::File(path) => changed(path).map_or(true, |changed| changed >= since),
+        Read::Missing(_) | Read::Search(_) | Read::Folder(_) => true,
+        Read::Environment(_) => false,
+    }
+}
+
 /// Fingerprint of an input, as the journal records it. `salt` protects values of environment variables.
 pub(super) fn fingerprint(read: Read, salt: &str) -> FileRead {
     let (path, sha256, kind) = match read {
@@ -272,6 +290,7 @@ pub(super) fn fingerprint(read: Read, salt: &str) -> FileRead {
             let found = windlass_template::matching(&pattern);
             (pattern, hash_of(found.iter()), InputKind::Search)
         }
+        Read::Folder(folder) => (canonical(&folder), hash_of(names_in(&folder).iter()), InputKind::Folder),
         Read::Environment(name) => {
             let value = std::env::var(&name).ok();
             let hash = value.map(|value| hash_of([salt, &name, &value].into_iter())).unwrap_or_default();
@@ -288,6 +307,9 @@ fn changed(file: &FileRead, salt: &str) -> Option<String> {
     match kind {
         InputKind::Missing => Path::new(path).exists().then(|| format!("{path} is new")),
         InputKind::Search => again(Read::Search(path.clone())).then(|| format!("other files match {path} than before")),
+        InputKind::Folder => {
+            again(Read::Folder(path.into())).then(|| format!("the directory {path} has other entries than before"))
+        }
         InputKind::Environment => {
             again(Read::Environment(path.clone())).then(|| format!("the environment variable {path} has another value"))
         }
@@ -302,6 +324,20 @@ fn changed(file: &FileRead, salt: &str) -> Option<String> {
             }
         }
     }
+}
+
+/// Whether a variable of the environment belongs to the login or the terminal, and differs between runs by itself.
+fn is_of_session(name: &str) -> bool {
+    const NAMES: &[&str] = &["COLUMNS", "DISPLAY", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "TTY", "WINDOWID", "_"];
+    NAMES.contains(&name) || ["DBUS_", "SSH_", "XDG_"].iter().any(|beginning| name.starts_with(beginning))
+}
+
+/// Names of the entries of a directory, sorted.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(FILES);
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
 }
 
 fn absolute(path: &Path) -> String {

@@ -92,6 +92,8 @@ pub enum InputKind {
     Missing,
     /// The names of the files that match a pattern.
     Search,
+    /// The names of the entries of a directory.
+    Folder,
     /// An environment variable.
     Environment,
 }
@@ -107,8 +109,8 @@ impl InputKind {
 pub struct FileRead {
     /// Its absolute path; the pattern of a search, or the name of a variable.
     pub path: String,
-    /// SHA-256 of its bytes, of the names that a search found, or of the journal's salt and a variable's value. Of a
-    /// large file, the hash of its start, its size and its time of change. Empty for what is missing.
+    /// SHA-256 of its bytes, of the names that a search or a directory has, or of the journal's salt and a variable's
+    /// value. Of a large file, the hash of its start, its size and its time of change. Empty for what is missing.
     pub sha256: String,
     /// Kind of input.
     #[serde(default, skip_serializing_if = "InputKind::is_file")]

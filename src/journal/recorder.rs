@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
+use windlass_template::Read;
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, fingerprint, is_compared, may_differ};
 use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
 use super::log::{Lane, Log};
 use super::mask;
@@ -135,6 +136,7 @@ pub(crate) struct Recorder {
     run: RunFile,
     /// Salt for the hashes of environment variables.
     salt: String,
+    started: SystemTime,
     log: Log,
     secrets: Secrets,
     /// Dry runs neither run nor forget handlers.
@@ -183,11 +185,11 @@ impl Recorder {
         });
         let log = Log::start(file, handlers, state.runs_dir(), on_failure)
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
-        let resumes = resumed.as_ref().map(|journal| journal.header.run.clone());
-        let header = inputs.header(&run.run, resumes, secrets);
+        let header = inputs.header(&run.run, resumed.as_ref().map(|journal| &journal.header), secrets);
         let recorder = Recorder {
             run,
             salt: header.salt.clone(),
+            started: SystemTime::now(),
             log,
             secrets: secrets.clone(),
             check,
@@ -198,6 +200,12 @@ impl Recorder {
             notified: Mutex::default(),
         };
         recorder.append(&Record::Run(Box::new(header)));
+        // Restored tasks read nothing again.
+        for record in resumed.iter().flat_map(|journal| &journal.records) {
+            if matches!(record, Record::File(file) if !file.inventory) {
+                recorder.append(record);
+            }
+        }
         let read = inputs.inventory_files().into_iter().chain(inputs.config_file());
         read.for_each(|file| _ = recorder.append(&Record::File(file)));
         recorder.files(files);
@@ -320,14 +328,30 @@ impl Recorder {
     pub(crate) fn files(&self, files: &Files) {
         for (path, sha256) in files.take_read() {
             let path = path.canonicalize().unwrap_or(path).display().to_string();
-            self.append(&Record::File(FileRead { path, sha256, ..FileRead::default() }));
+            self.input(FileRead { path, sha256, ..FileRead::default() });
         }
-        for read in files.reads().take() {
-            let input = super::inputs::fingerprint(read, &self.salt);
-            // Neither a directory nor a device has a hash.
-            if input.kind != InputKind::File || !input.sha256.is_empty() {
-                self.append(&Record::File(input));
-            }
+        files.reads().take().into_iter().filter(is_compared).for_each(|read| self.input(fingerprint(read, &self.salt)));
+    }
+
+    /// Records inputs again that may have changed during the run, which is about to end: tasks make files that they or
+    /// others read, and their last state is the one to resume from.
+    pub(crate) fn files_at_end(&self, files: &Files) {
+        self.files(files);
+        for read in files.reads().all().into_iter().filter(|read| may_differ(read, self.started)) {
+            let read = match read {
+                Read::Missing(path) if path.is_dir() => Read::Folder(path),
+                Read::Missing(path) if path.exists() => Read::File(path),
+                read => read,
+            };
+            self.input(fingerprint(read, &self.salt));
+        }
+    }
+
+    fn input(&self, input: FileRead) {
+        // Neither a directory nor a device has a hash. A name with a secret is recorded nowhere.
+        let is_known = input.kind != InputKind::File || !input.sha256.is_empty();
+        if is_known && self.secrets.mask(&input.path) == input.path {
+            self.append(&Record::File(input));
         }
     }
 

@@ -333,6 +333,69 @@ fn end_of_a_large_source_that_changed_is_noticed() {
     project.play(&["--resume"]).ends(5).has("big has changed");
 }
 
+/// A task that fails until the project has this file.
+fn until(file: &str) -> String {
+    format!("    - command: test -e FOLDER/{file}\n")
+}
+
+#[test]
+fn run_that_resumes_a_resumed_one_refuses_what_changed_since_the_first() {
+    let copy = "    - copy: {src: data, dest: FOLDER/out}\n    - debug: msg=\"{{ lookup('env', 'COLOUR') }}\"\n";
+    let project = Project::new(&(head("") + copy + &until("one") + &until("two")));
+    project.write("files/data", "1");
+    let run = |colour: &str, words: &[&str]| {
+        let mut command = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+        Ran::of(&command.args(words).env("COLOUR", colour).output().unwrap())
+    };
+    run("scarlet", &[]).ends(2);
+    project.write("one", "");
+    run("scarlet", &["--resume"]).ends(2);
+    project.write("two", "");
+    project.write("files/data", "2");
+    run("azure", &["--resume"])
+        .ends(5)
+        .has("files/data has changed")
+        .has("the environment variable COLOUR has another value");
+}
+
+#[test]
+fn inputs_that_a_run_makes_itself_do_not_keep_it_from_being_resumed() {
+    let tasks = "    - debug: msg=\"{{ query('fileglob', 'FOLDER/made/*') }} {{ lookup('env', 'SSH_AUTH_SOCK') }}\"\n\
+                 \x20   - debug: msg=\"{{ query('first_found', ['FOLDER/made/new', 'FOLDER/hosts']) }}\"\n\
+                 \x20   - file: {path: FOLDER/made, state: directory}\n\
+                 \x20   - shell: date +%N > FOLDER/made/new\n\
+                 \x20   - copy: {src: FOLDER/made/, dest: FOLDER/copied}\n\
+                 \x20   - shell: date +%N > FOLDER/made/new\n";
+    let project = Project::new(&(head("") + tasks + &until("mended")));
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    let mut command = project.command(&["playbook", "-i", "hosts", "play.yml", "--resume"]);
+    Ran::of(&command.env("SSH_AUTH_SOCK", "/tmp/other").output().unwrap()).ends(0);
+}
+
+#[test]
+fn new_file_in_a_copied_directory_is_noticed() {
+    for new in ["tree/.hidden", "tree/below/new", "tree/below/another"] {
+        let project = Project::new(&(head("") + "    - copy: {src: tree/, dest: FOLDER/out}\n" + &until("mended")));
+        project.write("files/tree/first", "");
+        if new != "tree/below/new" {
+            project.write("files/tree/below/first", "");
+        }
+        project.play(&[]).ends(2);
+        project.write("mended", "");
+        project.write(&format!("files/{new}"), "");
+        project.play(&["--resume"]).ends(5).has("has other entries than before");
+    }
+}
+
+#[test]
+fn name_of_an_input_with_a_secret_is_in_no_journal() {
+    let task = "    - debug: msg=\"{{ query('fileglob', 'FOLDER/' ~ word ~ '*') }}\"\n";
+    let project = Project::new(&(head("  vars_prompt: [{name: word}]\n") + task));
+    project.play(&["-e", "word=Zebra7Quantum"]).ends(0);
+    assert!(!project.journal().contains("Zebra7Quantum"), "{}", project.journal());
+}
+
 #[test]
 fn arguments_of_each_task_are_recorded_once_and_shown() {
     let tasks = "    - name: write\n      copy: {content: hello, dest: FOLDER/made}\n    - name: say\n      command: echo {{ item }}\n      \

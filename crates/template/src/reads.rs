@@ -16,6 +16,8 @@ pub enum Read {
     Missing(PathBuf),
     /// Names of the files that match a pattern.
     Search(String),
+    /// Names of the entries of a directory.
+    Folder(PathBuf),
     /// Value of an environment variable.
     Environment(String),
 }
@@ -53,6 +55,11 @@ impl Reads {
             }
             found
         })
+    }
+
+    /// All inputs.
+    pub fn all(&self) -> Vec<Read> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).all.iter().cloned().collect()
     }
 
     /// Inputs that are new since the last call.

@@ -75,7 +75,7 @@ impl Loader {
         let whole = folder.join("main");
         if from_file.is_none() && whole.is_dir() {
             let mut merged = Mapping::new();
-            self.files.reads().note(Read::Search(format!("{}/*", whole.display())));
+            self.files.reads().note(Read::Folder(whole.clone()));
             for file in variable_files(&whole) {
                 for (key, node) in self.files.variables(&file)?.iter() {
                     merged.insert(key.clone(), node.clone());
