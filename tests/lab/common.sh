@@ -5,10 +5,12 @@
 read -ra lab_options <<<"${WINDLASS_LAB_UP:-}"
 
 play() { "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@"; }
-# on NODE COMMAND...: repeated if ssh fails (255), because a host of a busy machine may not answer in time
+# on NODE COMMAND...: repeated if ssh fails (255), because a host of a busy machine may not answer in time. A command
+# that reads standard input is not repeated, because the first attempt may have read some.
 on() {
-  local node=$1 code attempt; shift
-  for attempt in 1 2 3; do
+  local node=$1 code attempt attempts=1; shift
+  [ -t 0 ] || [ /dev/stdin -ef /dev/null ] && attempts='1 2 3'
+  for attempt in $attempts; do
     "$windlass" lab ssh "$node" "$@"
     code=$?
     [ $code = 255 ] || break

@@ -8,7 +8,8 @@ s3_empty=$(sha256sum </dev/null | cut -d ' ' -f 1)
 s3() {
     printf 'user = "%s:%s"\n' "$BACKUP_S3_ACCESS_KEY" "$BACKUP_S3_SECRET_KEY" |
         curl --silent --show-error --fail --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
-            --max-time 21600 --proto '=http,https' --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" "$@"
+            --max-time 21600 --retry-max-time 21600 --proto '=http,https' \
+            --config - --aws-sigv4 "aws:amz:$BACKUP_S3_REGION:s3" "$@"
 }
 
 # s3_get BYTES FILE ADDRESS: a server need not say how much it sends, so the file has a limit too.
