@@ -206,11 +206,27 @@ impl Failures {
 fn alike(found: &[Failure]) -> Vec<(&Failure, Vec<&str>)> {
     let mut groups: IndexMap<(&str, String), (&Failure, Vec<&str>)> = IndexMap::new();
     for failure in found {
-        let key = (&*failure.title, failure.message.replace(&*failure.name, "\0"));
+        let key = (&*failure.title, without_name(&failure.message, &failure.name));
         groups.entry(key).or_insert_with(|| (failure, Vec::new())).1.push(&failure.host);
     }
     groups.values_mut().for_each(|(_, hosts)| hosts.sort_unstable());
     groups.into_values().collect()
+}
+
+/// The message with a mark in place of a host's name, where that is no part of another word.
+fn without_name(message: &str, name: &str) -> String {
+    let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
+    let (mut text, mut end) = (String::new(), 0);
+    for (at, _) in message.match_indices(name) {
+        let (before, after) =
+            (message.get(..at).unwrap_or_default(), message.get(at + name.len()..).unwrap_or_default());
+        if !before.ends_with(is_of_word) && !after.starts_with(is_of_word) {
+            text.push_str(message.get(end..at).unwrap_or_default());
+            text.push('\0');
+            end = at + name.len();
+        }
+    }
+    text + message.get(end..).unwrap_or_default()
 }
 
 /// Line of hosts that failed alike.

@@ -94,15 +94,14 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "groups" => world.groups.get_or_init(|| groups(&world.inventory)).clone(),
         "hostvars" => scope.hostvars(),
         "ansible_facts" => scope.facts(),
-        // Null for hosts of `add_host`.
         "inventory_dir" => match world.inventory.host(&scope.host)?.inventory_dir() {
             Some(folder) => path(&absolute(&folder)),
-            None => Value::from(()),
+            None => of_added_host(scope)?,
         },
         "inventory_file" => match world.inventory.host(&scope.host)?.inventory_file() {
             Some(list) if list.to_string_lossy().contains(',') => path(list),
             Some(file) => path(&absolute(file)),
-            None => Value::from(()),
+            None => of_added_host(scope)?,
         },
         "playbook_dir" => path(&absolute(&world.playbook_dir())),
         "ansible_play_name" => Value::from(&*world.play.as_ref()?.name),
@@ -150,6 +149,11 @@ pub(super) fn get(scope: &TaskScope, name: &str) -> Option<Value> {
         "ansible_version" => version(settings.compat),
         _ => return None,
     })
+}
+
+/// Place of a host without an inventory: null for one of `add_host`, and undefined for the implicit localhost.
+fn of_added_host(scope: &TaskScope) -> Option<Value> {
+    (!scope.world.inventory.host(&scope.host)?.is_implicit()).then(|| Value::from(()))
 }
 
 /// Name of a host without its domain.

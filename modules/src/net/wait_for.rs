@@ -102,8 +102,12 @@ impl Module for WaitFor {
         data.insert("match_groupdict".into(), groups.named.into());
         data.insert("elapsed".into(), seconds().into());
         if let Some(path) = args.str("path") {
-            // As in other results with a path, `state` then describes the file.
-            data.extend(describe(Path::new(path)));
+            // As in other results with a path, `state` then describes the file. A link that leads nowhere is absent.
+            let path = Path::new(path);
+            match path.exists() {
+                true => data.extend(describe(path)),
+                false => _ = data.insert("state".into(), "absent".into()),
+            }
         }
         Ok(Plan::unchanged().with_all(data))
     }
