@@ -160,3 +160,23 @@ fn owner_set_and_kept() {
     let before = bench.run("file", json!({ "path": "@/d", "owner": "root" }), true);
     assert_eq!(before["diff"]["before"]["owner"], 4242);
 }
+
+/// Remounts `/proc`, which is mounted everywhere, with programs that only record their calls and refuse to remount.
+#[test]
+fn file_system_not_unmounted_without_a_source_to_mount_again() {
+    let record =
+        |name: &str| format!("echo \"{name} $*\" >> \"$ROOT/called\"; case \"$*\" in *remount*) exit 1 ;; esac");
+    let bench = Bench::new().program("mount", &record("mount")).program("umount", &record("umount"));
+    let args = json!({ "path": "/proc", "state": "remounted", "fstab": "@/fstab" });
+    bench.write("fstab", "/dev/sdb1 /mnt ext4 defaults 0 0\n");
+    let answer = bench.run("mount", args.clone(), false);
+    assert!(answer["msg"].as_str().unwrap().contains("so `src` and `fstype` are required"), "{answer}");
+    assert_eq!(bench.read("called"), "mount -o remount,defaults /proc\n");
+
+    bench.write("fstab", "proc /proc proc nosuid 0 0\n").write("called", "");
+    assert_ne!(bench.run("mount", args, false)["failed"], true);
+    assert_eq!(
+        bench.read("called"),
+        "mount -o remount,defaults /proc\numount /proc\nmount -t proc -o nosuid proc /proc\n"
+    );
+}

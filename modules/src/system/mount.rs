@@ -375,11 +375,9 @@ fn place(point: &str) -> Result<Place, Failure> {
 fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
     let is_ours = is_ours(&entry.point);
     let mut wanted = entry.clone();
-    let first = if is_ours {
-        let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
-        run(Command::new("mount").args(["-o", &options, &entry.point]), "", host)
-    } else {
-        // `mount` does not find the working directory in fstab, so it gets everything that stands there.
+    // `mount` does not find the working directory in fstab, so it gets everything that stands there. And a file system
+    // without a source could not be mounted again.
+    if !is_ours || entry.source.is_empty() {
         for line in config_file::read(fstab)?.lines() {
             if let Some(found) = Entry::parse(line)
                 && found.is(entry)
@@ -387,20 +385,27 @@ fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
                 wanted = found;
             }
         }
-        if wanted.source.is_empty() {
-            return Err(Failure::new(format!(
-                "{} is below a directory of another user and not in {fstab}, so `src` and `fstype` are required.",
-                entry.point
-            )));
-        }
+    }
+    let has_source = !wanted.source.is_empty();
+    let first = if is_ours {
+        let options = if fstab == "/etc/fstab" { "remount".to_owned() } else { format!("remount,{}", entry.options) };
+        run(Command::new("mount").args(["-o", &options, &entry.point]), "", host)
+    } else if has_source {
         mount_open(&wanted, &format!("remount,{}", wanted.options), "", host)
+    } else {
+        Err(Failure::new(""))
     };
-    if first.is_ok() {
-        return Ok(());
+    let Err(failure) = first else { return Ok(()) };
+    if !has_source {
+        return Err(Failure::new(format!(
+            "{} cannot be mounted again{}. It is not in {fstab}, so `src` and `fstype` are required.",
+            entry.point,
+            failure.message.trim_end_matches('.')
+        )));
     }
     // Some options take effect only on a fresh mount.
     unmount(&entry.point, host)?;
-    mount(&wanted, fstab, !wanted.source.is_empty(), host)
+    mount(&wanted, fstab, !entry.source.is_empty(), host)
 }
 
 fn unmount(point: &str, host: &Host) -> Result<(), Failure> {
