@@ -218,11 +218,13 @@ upload-config) cp "$6" "$ROOT/stored" ;;
 esac
 "#;
 
-/// Answers for components whose manifest has no `--broken`, and for the objects of the cluster.
+/// Answers for components whose manifest has no `--broken`, if asked without credentials, and for the objects of the
+/// cluster. Copies the manifest that a change keeps.
 const ANSWERS: &str = r#"
+[ ! -e "$ROOT/kube-scheduler.former.yaml" ] || cp "$ROOT/kube-scheduler.former.yaml" "$ROOT/kept"
 case "$*" in
-*:6443*--raw=/readyz*) ! grep -q -- --broken "$ROOT/manifests/kube-apiserver.yaml" ;;
-*:10259*--raw=/healthz*) ! grep -q -- --broken "$ROOT/manifests/kube-scheduler.yaml" ;;
+*/dev/null*:6443*--raw=/readyz*) ! grep -q -- --broken "$ROOT/manifests/kube-apiserver.yaml" ;;
+*/dev/null*:10259*--raw=/healthz*) ! grep -q -- --broken "$ROOT/manifests/kube-scheduler.yaml" ;;
 *kubeadm-config*) cat "$ROOT/stored" ;;
 *cluster-info*) [ -e "$ROOT/lost" ] || { touch "$ROOT/lost"; echo 'unexpected EOF' >&2; exit 1; }; cat "$ROOT/info" ;;
 *replace*) cat > "$ROOT/info" ;;
@@ -277,7 +279,7 @@ impl Drop for Plane {
 
 fn manifest(name: &str, port: u16, path: &str, flag: &str) -> String {
     format!(
-        "spec:\n  containers:\n  - command:\n    - {name}\n    - {flag}\n    livenessProbe:\n      httpGet:\n        \
+        "metadata:\n  name: {name}\nspec:\n  containers:\n  - command:\n    - {name}\n    - {flag}\n    livenessProbe:\n      httpGet:\n        \
          path: /{path}\n        port: {port}\n        scheme: HTTPS\n"
     )
 }
@@ -366,7 +368,7 @@ fn former_manifest_put_back_if_the_component_does_not_answer() {
     plane.bench.write("kubeadm-config.applied.yaml", "old\n");
     let answer = plane.reconfigure(json!({}), false);
     let message = answer["msg"].as_str().unwrap();
-    assert!(message.contains("kube-apiserver does not answer 3 seconds after its manifest changed"), "{answer}");
+    assert!(message.contains("kube-apiserver has not answered for 3 seconds"), "{answer}");
     assert!(message.ends_with("and it answers again. Changed settings: --broken"), "{answer}");
     for name in ["kube-apiserver", "kube-scheduler"] {
         assert!(plane.bench.read(&format!("manifests/{name}.yaml")).contains("--v=1"), "{answer}");
@@ -379,6 +381,73 @@ fn former_manifest_put_back_if_the_component_does_not_answer() {
     let answer = plane.reconfigure(json!({}), false);
     assert!(answer["msg"].as_str().unwrap().contains("so its new manifest stays"), "{answer}");
     assert!(plane.bench.read("manifests/kube-apiserver.yaml").contains("--broken\n"));
+}
+
+#[test]
+fn interrupted_change_proven_or_undone_by_the_next_run() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let flag = |flag: &str| manifest("kube-scheduler", 10259, "healthz", flag);
+    let former = plane.bench.path("kube-scheduler.former.yaml");
+    for (wanted, works) in [("--broken", false), ("--v=2", true)] {
+        plane.bench.write("wanted/kube-scheduler.yaml", &flag(wanted));
+        assert_eq!(plane.reconfigure(json!({}), false)["failed"] == true, !works);
+        assert!(!former.exists());
+        // A run that was killed while it waited leaves both manifests.
+        plane.bench.write("manifests/kube-scheduler.yaml", &flag(wanted));
+        std::fs::copy(plane.bench.path("kept"), &former).unwrap();
+        let answer = plane.reconfigure(json!({}), false);
+        assert_eq!(answer["failed"] == true, !works, "{answer}");
+        let left = if works { wanted } else { "--v=1" };
+        assert_eq!(plane.bench.read("manifests/kube-scheduler.yaml"), flag(left), "{answer}");
+        assert!(!former.exists());
+    }
+    // Somebody else has replaced the manifest since, as an upgrade does, so the kept one is outdated.
+    std::fs::copy(plane.bench.path("kept"), &former).unwrap();
+    for folder in ["wanted", "manifests"] {
+        plane.bench.write(&format!("{folder}/kube-scheduler.yaml"), &flag("--broken"));
+    }
+    let answer = plane.reconfigure(json!({}), false);
+    assert!(answer["msg"].as_str().unwrap().contains("kube-scheduler has not answered for 3 seconds"), "{answer}");
+    assert_eq!(plane.bench.read("manifests/kube-scheduler.yaml"), flag("--broken"));
+}
+
+#[test]
+fn manifest_of_another_form_with_the_same_pod_kept() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let pod = manifest("kube-scheduler", 10259, "healthz", "--v=1");
+    let (metadata, spec) = pod.split_once("spec:").unwrap();
+    let other = format!("# by hand\nspec:{spec}{metadata}  creationTimestamp: null\n");
+    plane.bench.write("manifests/kube-scheduler.yaml", &other);
+    let answer = plane.reconfigure(json!({}), false);
+    assert!(answer["changed"] == false && answer["failed"] != true, "{answer}");
+    assert_eq!(plane.bench.read("manifests/kube-scheduler.yaml"), other);
+}
+
+#[test]
+fn interrupted_issue_of_the_certificate_loses_and_leaves_no_key() {
+    if !can_reconfigure() {
+        return;
+    }
+    let plane = Plane::new();
+    let key = "-----BEGIN RSA PRIVATE KEY-----\nx\n-----END RSA PRIVATE KEY-----\n";
+    let good = plane.bench.read("pki/apiserver.crt");
+    // A complete pair was issued, and the former key remains.
+    plane.bench.write("pki/apiserver.key", key).write("pki/apiserver.key.former", "former");
+    assert_eq!(plane.reconfigure(json!({}), false)["changed"], false);
+    assert!(!plane.bench.path("pki/apiserver.key.former").exists());
+
+    // kubeadm was killed while it wrote the key, and fails now.
+    plane.bench.write("pki/apiserver.key.former", key).write("pki/apiserver.crt.former", &good);
+    plane.bench.write("pki/apiserver.key", "-----BEGIN").write("refuses", "certs\n");
+    std::fs::remove_file(plane.bench.path("pki/apiserver.crt")).unwrap();
+    assert_eq!(plane.reconfigure(json!({}), false)["failed"], true);
+    assert_eq!((plane.bench.read("pki/apiserver.key"), plane.bench.read("pki/apiserver.crt")), (key.to_owned(), good));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! `state: reconfigured` of `kubeadm`: applies changed settings to the static pods of a running control plane.
 //!
 //! kubeadm writes manifests only into the folder that kubelet watches. So it renders the wanted ones in a mount
-//! namespace, in which that folder is a scratch directory. Those that differ replace the running ones, one by one.
+//! namespace, in which that folder is a scratch directory. Those that differ replace the running ones, one by one. Until
+//! a component has answered, its former manifest remains beside that folder, also for a run after an interruption.
 
 use std::{
     collections::HashSet,
@@ -30,6 +31,12 @@ const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manage
 const WITH_FOLDER: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
 /// Bytes after which the kernel cuts the name of a process.
 const NAME_LENGTH: usize = 15;
+/// Extensions of a key and its certificate, in the order in which kubeadm writes them.
+const PAIR: [&str; 2] = ["key", "crt"];
+/// Begins a kept manifest: the processes that ran with it follow.
+const PROCESSES: &str = "# Former processes:";
+/// Separates a kept manifest from the one that replaced it.
+const REPLACED: &str = "\n# Replaced by:\n";
 
 /// `state: reconfigured`.
 pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure> {
@@ -39,8 +46,8 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     let admin = args.str("kubeconfig").unwrap_or(ADMIN).to_owned();
     let folder = Path::new(&admin).parent().unwrap_or(Path::new("/")).to_owned();
     let endpoint = args.str("api_endpoint").filter(|_| args.bool("first")).map(str::to_owned);
-    let publication = endpoint.map(|endpoint| Publication { admin: admin.clone(), endpoint });
-    let plane = Plane { tool, admin, folder };
+    let publication = endpoint.map(|endpoint| Publication { admin, endpoint });
+    let plane = Plane { tool, folder };
     let wanted = match plane.rendered(&config, host) {
         // An earlier task would have written patches that the configuration names.
         Err(failure) if host.dry_run() => {
@@ -51,23 +58,24 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     };
     let (mut changes, mut writes) = (Vec::new(), Vec::new());
     for (name, text) in wanted {
-        let change = Change::of(name, &plane.folder.join("manifests"), &text)?;
-        if change.before != change.wanted {
+        let change = Change::of(name, &plane.folder, &text)?;
+        if change.due {
             writes.push(change.write(&change.wanted, host)?);
-            changes.push(change);
         }
+        changes.push(change);
     }
     let missing = plane.missing_names();
     // An API server that does not answer yet is no reason to leave its settings as they are.
     let moved = publication.as_ref().is_some_and(|one| matches!(one.outdated(&plane.tool, host), Ok(Some(_))));
-    let changed = !changes.is_empty() || !missing.is_empty() || moved;
-    let components: Vec<&str> = changes.iter().map(|change| change.name).collect();
+    let changed = !writes.is_empty() || !missing.is_empty() || moved;
+    let components: Vec<&str> = changes.iter().filter(|change| change.due).map(|change| change.name).collect();
     let (components, added) = (json!(components), json!(missing));
     let apply = move |host: &Host, outcome: &mut Outcome| {
         let _secret = secret;
         if changed {
             plane.mark_outdated()?;
         }
+        plane.settle_certificate();
         if !missing.is_empty() {
             plane.renew_certificate(&config, host, outcome)?;
         }
@@ -88,9 +96,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
 /// A running control plane.
 struct Plane {
     tool: Tool,
-    /// Kubeconfig of the administrator.
-    admin: String,
-    /// Folder of the kubeconfig, with the manifests in it.
+    /// Folder of the administrator's kubeconfig, with the manifests in it.
     folder: PathBuf,
 }
 
@@ -133,17 +139,49 @@ impl Plane {
     /// certificate that exists, so the former one is put aside, and comes back if kubeadm fails, as without the CA's
     /// key.
     fn renew_certificate(&self, config: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
-        let files = ["crt", "key"]
-            .map(|extension| (self.certificate(extension), self.certificate(&format!("{extension}.former"))));
-        for (file, aside) in &files {
-            let _ = fs::rename(file, aside);
+        for extension in PAIR {
+            let _ = fs::rename(self.certificate(extension), self.former_certificate(extension));
         }
         let words = ["init", "phase", "certs", "apiserver", "--config", config].map(str::to_owned);
         let issued = self.tool.run(&words, host, outcome);
-        for (file, aside) in &files {
-            let _ = if issued.is_ok() { fs::remove_file(aside) } else { fs::rename(aside, file) };
+        if issued.is_ok() {
+            self.forget_certificate();
+        } else {
+            self.put_certificate_back();
         }
         issued.map(drop)
+    }
+
+    /// Completes or undoes an interrupted issue. kubeadm writes the key first, so a pair that exists is complete.
+    fn settle_certificate(&self) {
+        let ends = |extension: &str, label: &str| {
+            fs::read_to_string(self.certificate(extension)).is_ok_and(|text| text.trim_end().ends_with(label))
+        };
+        if ends("crt", " CERTIFICATE-----") && ends("key", " PRIVATE KEY-----") {
+            self.forget_certificate();
+        } else {
+            self.put_certificate_back();
+        }
+    }
+
+    fn forget_certificate(&self) {
+        for extension in PAIR {
+            let _ = fs::remove_file(self.former_certificate(extension));
+        }
+    }
+
+    /// Puts the certificate back last, so that a kill never leaves a pair of which one half is new.
+    fn put_certificate_back(&self) {
+        if self.former_certificate("crt").exists() {
+            let _ = fs::remove_file(self.certificate("crt"));
+        }
+        for extension in PAIR {
+            let _ = fs::rename(self.former_certificate(extension), self.certificate(extension));
+        }
+    }
+
+    fn former_certificate(&self, extension: &str) -> PathBuf {
+        self.certificate(&format!("{extension}.former"))
     }
 
     /// Makes the record of the applied configuration equal to none, so that the next run applies its own even if this
@@ -156,39 +194,65 @@ impl Plane {
             .map_err(|error| Failure::new(format!("{} could not be written: {error}.", path.display())))
     }
 
-    /// Writes a manifest and waits until its component answers. Puts the former manifest back if it does not, unless
-    /// the component did not answer before either: then the new settings may be the repair.
+    /// Writes a manifest if it differs, and waits until its component answers. Puts the former manifest back if it does
+    /// not, unless the component did not answer before either: then the new settings may be the repair.
     fn apply(&self, change: &Change, host: &Host) -> Result<(), Failure> {
-        let former = processes(change.name);
-        let answered = !change.before.is_empty() && !former.is_empty() && self.answers(&change.before, host)?;
-        let problem = match self.replace(change, &change.wanted, &former, host) {
-            Err(failure) if !host.cancelled() => failure.message,
-            done => return done,
+        let running = processes(change.name);
+        let (ended, former) = match change.interrupted() {
+            Some((ended, former)) => (if change.due { running } else { ended }, Some(former)),
+            None if !change.due => (HashSet::new(), None),
+            None if change.before.is_empty() || running.is_empty() || !self.answers(&change.before, host)? => {
+                (running, None)
+            }
+            None => (running, Some(change.before.clone())),
         };
-        let settings = change.settings().join(" ");
-        if !answered {
-            return Err(Failure::new(format!(
-                "{problem} It did not answer before either, so its new manifest stays. Changed settings: {settings}"
-            )));
-        }
-        let state = match self.replace(change, &change.before, &HashSet::new(), host) {
+        let done = self.attempt(change, &ended, former.as_deref(), host);
+        let problem = match done {
+            Err(failure) if !host.cancelled() => failure.message,
+            Ok(()) => {
+                change.forget();
+                return Ok(());
+            }
+            cancelled => return cancelled,
+        };
+        let settings = change.settings(former.as_deref().unwrap_or(&change.before)).join(" ");
+        let Some(former) = former else {
+            return Err(Failure::new(if change.due {
+                format!(
+                    "{problem} It did not answer before either, so its new manifest stays. Changed settings: {settings}"
+                )
+            } else {
+                format!("{problem} Its manifest is up to date; `crictl logs` of its container shows the reason.")
+            }));
+        };
+        crate::run::carry_out(change.write(&former, host)?, host)?;
+        change.forget();
+        let state = match self.wait(change.name, &former, &HashSet::new(), host) {
             Ok(()) => "Its former manifest is back, and it answers again.".to_owned(),
             Err(failure) => format!("Its former manifest is back. {}", failure.message),
         };
         Err(Failure::new(format!("{problem} {state} Changed settings: {settings}")))
     }
 
-    /// Writes a manifest of a component, and waits for a process other than the former ones, and for its answer.
-    fn replace(&self, change: &Change, text: &str, former: &HashSet<u32>, host: &Host) -> Result<(), Failure> {
-        crate::run::carry_out(change.write(text, host)?, host)?;
+    /// Writes a manifest if it differs, and keeps the former one before. Waits for the component.
+    fn attempt(&self, change: &Change, ended: &HashSet<u32>, former: Option<&str>, host: &Host) -> Result<(), Failure> {
+        if change.due {
+            if let Some(former) = former {
+                change.keep(ended, former, host)?;
+            }
+            crate::run::carry_out(change.write(&change.wanted, host)?, host)?;
+        }
+        self.wait(change.name, &change.wanted, ended, host)
+    }
+
+    /// Waits for a process of a component other than those that must end, and for its answer.
+    fn wait(&self, name: &str, manifest: &str, ended: &HashSet<u32>, host: &Host) -> Result<(), Failure> {
         let deadline = Instant::now() + self.tool.api_limit;
-        while processes(change.name).is_subset(former) || !self.answers(text, host)? {
+        while processes(name).is_subset(ended) || !self.answers(manifest, host)? {
             host.check_cancelled()?;
             if Instant::now() >= deadline {
-                let (name, limit) = (change.name, self.tool.api_limit.as_secs());
-                return Err(Failure::new(format!(
-                    "{name} does not answer {limit} seconds after its manifest changed."
-                )));
+                let limit = self.tool.api_limit.as_secs();
+                return Err(Failure::new(format!("{name} has not answered for {limit} seconds.")));
             }
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -199,16 +263,20 @@ impl Plane {
     fn answers(&self, manifest: &str, host: &Host) -> Result<bool, Failure> {
         let Some((server, path)) = probe(manifest) else { return Ok(true) };
         let (server, path) = (format!("--server={server}"), format!("--raw={path}"));
-        // The controller manager and the scheduler sign their own certificates.
-        let words = [&server, "--insecure-skip-tls-verify", "get", &path];
-        Ok(self.tool.ask(&self.admin, &words, host)?.success())
+        // The controller manager and the scheduler sign their own certificates, so whoever has the port of a stopped one
+        // could answer: it must not receive credentials. Without any, kubectl asks for a name; servers ignore this one.
+        let words = [&server, "--insecure-skip-tls-verify", "--username=none", "--password=none", "get", &path];
+        Ok(self.tool.ask("/dev/null", &words, host)?.success())
     }
 }
 
-/// The change of one static pod.
+/// One static pod, with the change of its manifest if one is due.
 struct Change {
     name: &'static str,
     path: PathBuf,
+    /// Path of the former manifest while the new one is not proven. kubelet does not watch its folder.
+    kept: PathBuf,
+    due: bool,
     /// Empty if the manifest was removed.
     before: String,
     wanted: String,
@@ -216,7 +284,7 @@ struct Change {
 
 impl Change {
     fn of(name: &'static str, folder: &Path, wanted: &str) -> Result<Change, Failure> {
-        let path = manifest(folder, name);
+        let path = manifest(&folder.join("manifests"), name);
         let before = match fs::read_to_string(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Failure::new(format!("{} cannot be read: {error}.", path.display())));
@@ -224,7 +292,8 @@ impl Change {
             text => text.unwrap_or_default(),
         };
         let wanted = with_first_members(wanted, &before);
-        Ok(Change { name, path, before, wanted })
+        let kept = folder.join(format!("{name}.former.yaml"));
+        Ok(Change { name, path, kept, due: !is_same_pod(&before, &wanted), before, wanted })
     }
 
     fn write(&self, text: &str, host: &Host) -> Result<Plan, Failure> {
@@ -236,9 +305,39 @@ impl Change {
         wanted.plan(host)
     }
 
+    /// Keeps a former manifest and its processes until the wanted one is proven.
+    fn keep(&self, running: &HashSet<u32>, former: &str, host: &Host) -> Result<(), Failure> {
+        let ids: String = running.iter().map(|id| format!(" {id}")).collect();
+        let text = format!("{PROCESSES}{ids}\n{former}{REPLACED}{}", self.wanted);
+        let mut kept = Wanted::new(&self.kept, Source::Bytes(text.into_bytes()));
+        kept.attributes.mode = Some(Mode::parse(&"0600".into())?);
+        crate::run::carry_out(kept.plan(host)?, host).map(drop)
+    }
+
+    fn forget(&self) {
+        let _ = fs::remove_file(&self.kept);
+    }
+
+    /// The former manifest that an interrupted run left, and its processes. Removes one that is outdated, because the
+    /// present manifest is the former one or a third one, as after an upgrade.
+    fn interrupted(&self) -> Option<(HashSet<u32>, String)> {
+        let text = fs::read_to_string(&self.kept).ok()?;
+        let read = || {
+            let (ids, manifests) = text.strip_prefix(PROCESSES)?.split_once('\n')?;
+            let (former, new) = manifests.split_once(REPLACED)?;
+            let is_unproven = is_same_pod(new, &self.before) && !is_same_pod(former, &self.before);
+            is_unproven.then(|| (ids.split(' ').filter_map(|id| id.parse().ok()).collect(), former.to_owned()))
+        };
+        let found = read();
+        if found.is_none() {
+            self.forget();
+        }
+        found
+    }
+
     /// Lines of the wanted manifest that the former one has not.
-    fn settings(&self) -> Vec<&str> {
-        let former: HashSet<&str> = self.before.lines().collect();
+    fn settings(&self, former: &str) -> Vec<&str> {
+        let former: HashSet<&str> = former.lines().collect();
         let new = self.wanted.lines().filter(|line| !former.contains(line));
         new.map(|line| line.trim().trim_start_matches("- ")).collect()
     }
@@ -246,6 +345,28 @@ impl Change {
 
 fn manifest(folder: &Path, name: &str) -> PathBuf {
     folder.join(name).with_extension("yaml")
+}
+
+/// Whether two manifests are the same pod for kubelet, which compares them parsed and restarts nothing if they are.
+fn is_same_pod(one: &str, other: &str) -> bool {
+    let read = |text: &str| {
+        let mut documents = documents("the manifest", text).ok()?;
+        documents.iter_mut().for_each(drop_nulls);
+        Some(documents)
+    };
+    one == other || read(one).is_some_and(|pod| read(other) == Some(pod))
+}
+
+/// Removes fields without a value, such as `creationTimestamp: null`, which older releases of kubeadm write.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
 }
 
 /// The wanted manifest of etcd with the members that it began with. kubeadm names only this one, and a member that has
@@ -273,13 +394,17 @@ fn probe(manifest: &str) -> Option<(String, String)> {
     Some((format!("{scheme}://{host}:{port}"), question["path"].as_str().unwrap_or("/").to_owned()))
 }
 
-/// Processes with this name.
+/// Processes of root with this name. Anybody can choose the name of a process.
 fn processes(name: &str) -> HashSet<u32> {
     let name = name.get(..NAME_LENGTH).unwrap_or(name);
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let found = entries.filter_map(|entry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
-        (fs::read_to_string(entry.path().join("comm")).ok()?.trim_end() == name).then_some(id)
+        let status = fs::read_to_string(entry.path().join("status")).ok()?;
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
+        // The real user too, because a program with the setuid bit can have this name.
+        let is_of_root = field("Uid:")?.split_whitespace().all(|user| user == "0");
+        (is_of_root && field("Name:")?.trim() == name).then_some(id)
     });
     found.collect()
 }
@@ -304,6 +429,26 @@ mod tests {
         assert_eq!(probe(&ready).unwrap(), ("http://127.0.0.1:2381".to_owned(), "/".to_owned()));
         assert_eq!(probe(&manifest("1", "host: 'fd00::1', ")).unwrap().0, "https://[fd00::1]:1");
         assert_eq!(probe("spec: {containers: [{name: a}]}\n"), None);
+    }
+
+    #[test]
+    fn process_of_another_user_not_taken_for_a_component() {
+        use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+        if !windlass_testing::has_all(&["root"]) {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let program = folder.path().join("component-with-a-long-name");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let mut started =
+            [0, 65534].map(|user| std::process::Command::new(&program).arg("600").uid(user).spawn().unwrap());
+        let found = processes("component-with-a-long-name");
+        for process in &mut started {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        assert_eq!(found, HashSet::from([started[0].id()]));
     }
 
     #[test]
