@@ -139,7 +139,7 @@ static SPEC: Spec = Spec {
             "api_timeout",
             Kind::Int,
             "Seconds to wait for the API server of a node that is already a member. With `reconfigured`: seconds to wait \
-             for each changed component.",
+             for each component.",
         )
         .default("120"),
         Opt::new(

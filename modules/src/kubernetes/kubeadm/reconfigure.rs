@@ -1,8 +1,8 @@
 //! `state: reconfigured` of `kubeadm`: applies changed settings to the static pods of a running control plane.
 //!
 //! kubeadm writes manifests only into the folder that kubelet watches. So it renders the wanted ones in a mount
-//! namespace, in which that folder is a scratch directory. Those that differ replace the running ones, one by one. Until
-//! a component has answered, its former manifest remains beside that folder, also for a run after an interruption.
+//! namespace, in which that folder is a scratch directory. Those that differ replace the running ones, one by one.
+//! Until a component has answered, its former manifest remains beside that folder for a run after an interruption.
 
 use std::{
     collections::HashSet,
@@ -263,8 +263,8 @@ impl Plane {
     fn answers(&self, manifest: &str, host: &Host) -> Result<bool, Failure> {
         let Some((server, path)) = probe(manifest) else { return Ok(true) };
         let (server, path) = (format!("--server={server}"), format!("--raw={path}"));
-        // The controller manager and the scheduler sign their own certificates, so whoever has the port of a stopped one
-        // could answer: it must not receive credentials. Without any, kubectl asks for a name; servers ignore this one.
+        // The controller manager and the scheduler sign their own certificates, so whoever has the port of a stopped
+        // one must not receive credentials. kubectl asks for a name without any; servers ignore this one.
         let words = [&server, "--insecure-skip-tls-verify", "--username=none", "--password=none", "get", &path];
         Ok(self.tool.ask("/dev/null", &words, host)?.success())
     }
