@@ -24,7 +24,7 @@ const CHANGE: usize = 64 << 10;
 const PRIVATE: &[&str] = &["ansible_cmdline", "ansible_env", "ansible_local", "ansible_proc_cmdline"];
 
 /// Stands for a hidden value.
-const STARS: &str = "********";
+pub(super) const STARS: &str = "********";
 
 /// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {

@@ -658,12 +658,24 @@ impl Recorder {
     /// Records that a notified handler has run on a host with this address.
     pub(crate) fn ran(&self, host: (&str, &str), play: &PlayKey, handler: &str) {
         let key = (host.0.to_owned(), play.clone(), handler.to_owned());
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        self.note(play, &Event::Ran(self.named(host, play, handler)));
+        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
+        notified.remove(&key);
+        let entry = self.named(host, play, handler);
+        // A handler that has the same name in the ledger still has to run.
+        let is_like = |name: &String| mask::text(name, &self.secrets) == entry.handler;
+        if entry.handler != handler && notified.keys().any(|(on, of, name)| on == host.0 && of == play && is_like(name))
+        {
+            return;
+        }
+        self.note(play, &Event::Ran(entry));
     }
 
-    /// Discards the notifications of a handler that the play does not have: it can never run.
+    /// Discards the notifications of a handler that the play does not have: it can never run. A name with a mask may
+    /// be that of another handler.
     pub(crate) fn unknown(&self, play: &PlayKey, handler: &str) {
+        if mask::text(handler, &self.secrets).contains(mask::STARS) {
+            return;
+        }
         let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
         for ((host, ..), address) in notified.extract_if(|(_, of, name), _| of == play && name == handler) {
             self.note(play, &Event::Dismissed(self.named((&host, &address), play, handler)));

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use indexmap::{IndexMap, IndexSet};
 use windlass_template::Context;
 
+use crate::output::Secrets;
 use crate::playbook::{Block, Frame, Item, Role, Task};
+use crate::vars::secrecy::MASK;
 
 /// Handlers of a play in the order they run.
 pub(super) struct Handlers {
@@ -12,6 +15,7 @@ pub(super) struct Handlers {
     items: Vec<Item>,
     block: Arc<Block>,
     names: Vec<Named>,
+    secrets: Secrets,
 }
 
 struct Named {
@@ -24,12 +28,13 @@ struct Named {
 
 impl Handlers {
     /// Collects the handlers of a play; `context` renders their names.
-    pub(super) fn new(items: &[Item], frame: &Arc<Frame>, context: &Context) -> Handlers {
+    pub(super) fn new(items: &[Item], frame: &Arc<Frame>, context: &Context, secrets: Secrets) -> Handlers {
         let mut handlers = Handlers {
             frame: Arc::clone(frame),
             items: Vec::new(),
             block: Arc::new(Block::plain(frame, Vec::new())),
             names: Vec::new(),
+            secrets,
         };
         handlers.add(items, context);
         handlers
@@ -76,8 +81,28 @@ impl Handlers {
         &self.block
     }
 
-    /// Handlers that a notification selects: the one with that name, and all that listen to it.
+    /// Handlers that a notification selects: the one with that name, and all that listen to it. A name that was
+    /// recorded with a mask selects all handlers that it may stand for: one too many does less harm than a lost one.
     pub(super) fn find(&self, notification: &str) -> Vec<&Arc<Task>> {
+        let found = self.find_written(notification);
+        if !found.is_empty() || !notification.contains(MASK) {
+            return found;
+        }
+        let of_names = |is_meant: &dyn Fn(&str) -> bool| {
+            let names: IndexSet<String> = self.names.iter().flat_map(Named::notifications).collect();
+            let tasks = names.iter().filter(|name| is_meant(name)).flat_map(|name| self.find_written(name));
+            tasks.map(|task| (task.id, task)).collect::<IndexMap<_, _>>()
+        };
+        let mut meant = of_names(&|name| self.secrets.mask(name) == notification);
+        if meant.is_empty() {
+            // A resumed run may not have seen all secrets of the earlier one yet.
+            meant = of_names(&|name| is_masked_as(name, notification));
+        }
+        meant.into_values().collect()
+    }
+
+    /// Handlers whose name or topic is the text of a notification.
+    fn find_written(&self, notification: &str) -> Vec<&Arc<Task>> {
         let is_named =
             |named: &&Named| named.name.as_deref().is_some_and(|name| means(&named.task, name, notification));
         // Within one list the first handler of a name counts; across lists, the last list.
@@ -119,6 +144,30 @@ impl Handlers {
             .iter()
             .flat_map(|named| named.name.as_deref().into_iter().chain(named.task.listen.iter().map(String::as_str)))
     }
+}
+
+impl Named {
+    /// Texts that notify this handler.
+    fn notifications(&self) -> impl Iterator<Item = String> {
+        let role = self.task.frame.role();
+        let words = self.name.as_deref().into_iter().chain(self.task.listen.iter().map(String::as_str));
+        words.flat_map(move |word| {
+            let in_role = role.map(|role| [&*role.name, role.short_name()].map(|role| format!("{role} : {word}")));
+            std::iter::once(word.to_owned()).chain(in_role.into_iter().flatten())
+        })
+    }
+}
+
+/// Whether masks in place of parts of a text can result in another one.
+fn is_masked_as(text: &str, masked: &str) -> bool {
+    let Some((first, rest)) = masked.split_once(MASK) else { return text == masked };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let Some((between, last)) = rest.rsplit_once(MASK) else { return text.ends_with(rest) };
+    for part in between.split(MASK) {
+        let Some((_, behind)) = text.split_once(part) else { return false };
+        text = behind;
+    }
+    text.ends_with(last)
 }
 
 /// Whether a notification matches a handler's name or topic, optionally prefixed by its role's full or short name.

@@ -723,6 +723,51 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     project.play(&[]).lacks("have not run");
 }
 
+/// A project with an encrypted file of variables, whose values are all masked, and tasks that notify these handlers.
+fn masked_handlers(notify: &str) -> Project {
+    let notifies = NOTIFY.replace("[restart, topic]", notify);
+    let handler = |name: &str| {
+        format!("    - name: restart {name}\n      shell: echo {name} {{{{ inventory_hostname }}}} >> FOLDER/log\n")
+    };
+    let play = head("  vars_files: [vault.yml]\n")
+        + &notifies
+        + "    - command: test -e FOLDER/mended\n  handlers:\n"
+        + &handler("billing")
+        + &handler("shipping");
+    let project = Project::new(&play);
+    project.write("ansible.cfg", "[defaults]\nvault_password_file = word\nerror_on_missing_handler = false\n");
+    project.write("word", "vault password\n");
+    project.write("vault.yml", "app_name: billing\nother: shipping\nabsent: invoices\n");
+    project.run(&["vault", "encrypt", "vault.yml"]).ends(0);
+    project.play(&[]).ends(2);
+    assert!(project.journal().contains("restart ********"), "{}", project.journal());
+    project.write("mended", "");
+    project
+}
+
+#[test]
+fn handler_whose_name_contains_a_masked_value_is_not_lost() {
+    for (notify, words) in [
+        ("[restart billing]", ["--resume"].as_slice()),
+        ("[restart billing]", &["--pending-handlers", "run"]),
+        // The name of another handler looks the same in the journal.
+        ("[restart shipping, restart billing]", &["--resume"]),
+        // So does one that does not exist.
+        ("[restart billing, restart invoices]", &["--pending-handlers", "run"]),
+    ] {
+        let project = masked_handlers(notify);
+        project.play(words).ends(0).lacks("'restart ********' was not found");
+        for line in ["billing a", "billing b"] {
+            assert!(
+                project.lines("log").iter().any(|run| run == line),
+                "{notify} {words:?}: {:?}",
+                project.lines("log")
+            );
+        }
+        project.play(&[]).ends(0).lacks("a: 'restart");
+    }
+}
+
 #[test]
 fn interrupted_run_explains_resume_and_is_listed() {
     let project = Project::new(&(head("") + &step("one") + BLOCK));
