@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, mpsc};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use windlass_ssh::HostKeyChecking;
@@ -22,7 +23,8 @@ use crate::vars::{FindPython, Run, World, connection_variables};
 
 /// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
 ///
-/// Reads only, and contacts no host; `Match exec` of ssh_config runs its commands. Each line that is not `ok` names
+/// Reads only, and contacts no host. Programs that are sources of the inventory or of vault passwords run, and so does
+/// `Match exec` of ssh_config; lookups that run programs or write files do not. Each line that is not `ok` names
 /// its remedy. Exits with 1 if a line is a `problem`; `note` marks a lack that only some runs notice.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor\n  windlass doctor -i inventory/production")]
@@ -33,6 +35,18 @@ pub(super) struct Arguments {
 
 /// Subject of findings about the inventory.
 const INVENTORY: &str = "inventory";
+
+/// Subject of findings about keys of hosts.
+const KEYS: &str = "host keys";
+
+/// Maximum number of hosts whose keys are looked up, because each reads ssh_config and known_hosts again.
+const CHECKED: usize = 200;
+
+/// Deadline of that for all hosts together: `Match exec` of ssh_config runs programs.
+const KEYS_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Remedy for keys that took longer.
+const SLOW: &str = "shorten the commands of `Match exec` in ssh_config";
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +218,7 @@ fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
             compat: settings.compat,
             playbook_dir: settings.playbook_dir.clone(),
             secrets,
+            passive: true,
             ..windlass_template::Options::default()
         },
     );
@@ -294,10 +309,9 @@ fn keys(directory: &Path) -> Vec<Finding> {
 }
 
 fn known_hosts(file: &Path, settings: &Settings) -> Finding {
-    const SUBJECT: &str = "host keys";
     if !settings.connect.host_key_checking {
         return Finding::problem(
-            SUBJECT,
+            KEYS,
             "host_key_checking is off: anybody may answer for a host",
             "remove it from ansible.cfg and the environment",
         );
@@ -305,15 +319,15 @@ fn known_hosts(file: &Path, settings: &Settings) -> Finding {
     match windlass_bounds::read_text(file) {
         Ok(text) => {
             let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
-            Finding::ok(SUBJECT, format!("{lines} in `{}`", file.display()))
+            Finding::ok(KEYS, format!("{lines} in `{}`", file.display()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Finding::note(
-            SUBJECT,
+            KEYS,
             format!("`{}` does not exist", file.display()),
             "`windlass hostkeys pin -i INVENTORY` adds the keys of its hosts",
         ),
         Err(error) => Finding::problem(
-            SUBJECT,
+            KEYS,
             format!("`{}` cannot be read: {error}", file.display()),
             "make it a readable file of yours",
         ),
@@ -322,35 +336,52 @@ fn known_hosts(file: &Path, settings: &Settings) -> Finding {
 
 /// Hosts of the inventory whose keys known_hosts lacks; `None` if none is reached over SSH with checked keys.
 fn keys_of_hosts(world: &Arc<World>) -> Option<Finding> {
-    // Each host reads ssh_config and known_hosts again.
-    const CHECKED: usize = 200;
     const LISTED: usize = 3;
-    let mut checked = 0;
-    let mut unknown = Vec::new();
-    for host in world.inventory.hosts().take(CHECKED) {
-        let name = host.name();
-        // A connection that only a run can resolve is left to it.
-        let context = world.host_context(name);
-        let Ok(found) = connection_variables(name, &context, &|_| None, &world.run.settings) else { continue };
-        let checking = found.target.host_key_checking;
-        if found.target.kind != Kind::Ssh || matches!(checking, Some(HostKeyChecking::No | HostKeyChecking::AcceptNew))
-        {
-            continue;
-        }
-        let (destination, settings) = ssh_destination(&found.target);
-        let Ok(reached) = windlass_ssh::reached(&destination, &settings) else { continue };
-        checked += 1;
-        unknown.extend((reached.known_keys == 0).then(|| format!("`{name}`")));
-    }
+    let count = world.inventory.hosts().take(CHECKED).count();
+    let (sender, receiver) = mpsc::channel();
+    let world = Arc::clone(world);
+    let look = move || {
+        let names = world.inventory.hosts().take(CHECKED).map(|host| host.name());
+        let mut found = names.map(|name| has_keys(&world, name).map(|has| (Arc::clone(name), has)));
+        // Nobody receives after the deadline.
+        _ = found.try_for_each(|one| sender.send(one));
+    };
+    // Templates nest deeper than the usual stack of a thread allows.
+    std::thread::Builder::new().stack_size(16 << 20).spawn(look).ok()?;
+    let end = Instant::now() + KEYS_DEADLINE;
+    let looked_at: Vec<Option<(Arc<str>, bool)>> =
+        std::iter::from_fn(|| receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok()).collect();
+    let left = count - looked_at.len();
+    let checked = looked_at.iter().flatten().count();
+    let mut unknown: Vec<String> =
+        looked_at.iter().flatten().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")).collect();
+    let late = format!("{left} of {count} hosts were not looked at within {} s", KEYS_DEADLINE.as_secs());
     if unknown.is_empty() {
         let text = format!("known_hosts has keys of all {checked} hosts that are checked");
-        return (checked > 0).then(|| Finding::ok("host keys", text));
+        return match left {
+            0 => (checked > 0).then(|| Finding::ok(KEYS, text)),
+            _ => Some(Finding::note(KEYS, late, SLOW)),
+        };
     }
     let more = unknown.len().saturating_sub(LISTED);
     unknown.truncate(LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let text = format!("known_hosts has none of {}{more}", unknown.join(", "));
-    Some(Finding::note("host keys", text, "`windlass hostkeys pin -i INVENTORY` shows and adds them"))
+    let late = if left > 0 { format!("; {late}") } else { String::new() };
+    let text = format!("known_hosts has none of {}{more}{late}", unknown.join(", "));
+    Some(Finding::note(KEYS, text, "`windlass hostkeys pin -i INVENTORY` shows and adds them"))
+}
+
+/// Whether known_hosts has keys of a host; `None` if its keys are not checked, or if only a run can resolve its
+/// connection.
+fn has_keys(world: &Arc<World>, name: &Arc<str>) -> Option<bool> {
+    let context = world.host_context(name);
+    let target = connection_variables(name, &context, &|_| None, &world.run.settings).ok()?.target;
+    let is_unchecked = matches!(target.host_key_checking, Some(HostKeyChecking::No | HostKeyChecking::AcceptNew));
+    if target.kind != Kind::Ssh || is_unchecked {
+        return None;
+    }
+    let (destination, settings) = ssh_destination(&target);
+    Some(windlass_ssh::reached(&destination, &settings).ok()?.known_keys > 0)
 }
 
 fn agent() -> Finding {

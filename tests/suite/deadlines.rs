@@ -31,6 +31,11 @@ const DOCUMENTED: &[Row] = &[
         &[("crates/ssh/src/config/reader.rs", "const EXEC_DEADLINE: Duration = Duration::from_secs(10);")],
     ),
     (
+        "Lookup of host keys by `windlass doctor`",
+        "10 s",
+        &[("src/cli/doctor.rs", "const KEYS_DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
         "Start of the executor",
         "60 s",
         &[("src/executor/start.rs", "const START_DEADLINE: Duration = Duration::from_secs(60);")],

@@ -176,3 +176,32 @@ fn doctor_lists_invalid_settings_and_checks_the_rest() {
         assert!(shown.contains("journal") && shown.contains("SSH agent"), "{shown}");
     }
 }
+
+#[test]
+fn doctor_runs_no_lookup_that_acts() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\ninventory = hosts.yml\n").unwrap();
+    let (ran, made) = (folder.path().join("ran"), folder.path().join("made"));
+    let hosts = format!(
+        "all:\n  hosts:\n    one:\n      ansible_host: \"{{{{ lookup('pipe', 'echo one; touch {}') }}}}\"\n    two:\n      \
+         ansible_user: \"{{{{ lookup('password', '{}') }}}}\"\n",
+        ran.display(),
+        made.display()
+    );
+    std::fs::write(folder.path().join("hosts.yml"), hosts).unwrap();
+    let output = windlass(folder.path(), &["doctor"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("2 hosts in"), "{output:?}");
+    assert!(!ran.exists() && !made.exists(), "{output:?}");
+}
+
+#[test]
+fn doctor_shares_one_deadline_among_hosts_and_counts_those_it_did_not_look_at() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ansible.cfg"), "[defaults]\ninventory = hosts.ini\n").unwrap();
+    std::fs::write(folder.path().join("hosts.ini"), "one\ntwo\nthree\n").unwrap();
+    std::fs::create_dir(folder.path().join(".ssh")).unwrap();
+    let config = "Match originalhost two,three exec \"sleep 40\"\n";
+    std::fs::write(folder.path().join(".ssh/config"), config).unwrap();
+    let shown = text(folder.path(), &["doctor"]);
+    assert!(shown.contains(" of 3 hosts were not looked at within 10 s"), "{shown}");
+}
