@@ -18,12 +18,35 @@ pub fn secret_values(spec: &Spec, given: &Value, found: &mut dyn FnMut(&str)) {
     find(spec.options, given, found);
 }
 
+/// Replaces every value of a secret option.
+pub fn hide_secrets(spec: &Spec, given: &mut Value) {
+    hide(spec.options, given);
+}
+
 /// Whether a module has secret options.
 pub fn has_secrets(spec: &Spec) -> bool {
     fn any(options: &[Opt]) -> bool {
         options.iter().any(|option| option.no_log || any(option.options))
     }
     any(spec.options)
+}
+
+fn hide(options: &[Opt], given: &mut Value) {
+    match given {
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(options, item)),
+        Value::Object(map) => {
+            for option in options {
+                for name in std::iter::once(&option.name).chain(option.aliases) {
+                    match map.get_mut(*name) {
+                        Some(Value::Null) | None => {}
+                        Some(value) if option.hides(value) => *value = SECRET.into(),
+                        Some(value) => hide(option.options, value),
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {

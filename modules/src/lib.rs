@@ -55,7 +55,7 @@ pub mod ping;
 pub use args::{Args, SECRET, type_fault};
 pub use become_user::become_command;
 pub use host::{Content, Host, Sink};
-pub use invocation::{has_secrets, invocation, secret_values};
+pub use invocation::{has_secrets, hide_secrets, invocation, secret_values};
 pub use module::{Diff, Failure, Module, Outcome, Plan};
 pub use privacy::refuse_inspection;
 pub use run::run;

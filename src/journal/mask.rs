@@ -133,7 +133,20 @@ impl Fields<'_> {
 const TEXT: usize = 1 << 10;
 
 /// Parts of names whose values are secret, where a module does not declare them so: in bodies of requests, for example.
-const SECRET: &[&str] = &["passw", "passphrase", "secret", "token", "credential", "private_key", "privatekey"];
+const SECRET: &[&str] = &[
+    "api_key",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "passphrase",
+    "passw",
+    "private_key",
+    "privatekey",
+    "psk",
+    "secret",
+    "token",
+];
 
 /// Masks arguments of a task and cuts long texts.
 pub(super) fn arguments(args: &mut Json, secrets: &Secrets) {
@@ -152,8 +165,8 @@ fn hide(value: &mut Json) {
         Json::Array(values) => values.iter_mut().for_each(hide),
         Json::Object(fields) => {
             for (name, value) in fields {
-                let name = name.to_lowercase();
-                match SECRET.iter().any(|part| name.contains(part)) && (value.is_string() || value.is_number()) {
+                let name = name.to_lowercase().replace('-', "_");
+                match SECRET.iter().any(|part| name.contains(part)) && !value.is_null() && !value.is_boolean() {
                     true => *value = Json::from(STARS),
                     false => hide(value),
                 }
@@ -211,11 +224,12 @@ mod tests {
         let secrets = Secrets::default();
         secrets.add("correct horse");
         let long = "x".repeat(TEXT + 5);
-        let mut args = json!({"body": {"api_token": "abc", "text": "a correct horse"}, "content": long, "mode": 420});
+        let body = json!({"api_token": "abc", "text": "a correct horse", "credentials": {"a": ["b"]}, "tokens": false});
+        let mut args = json!({"body": body, "headers": {"X-Api-Key": "abc"}, "content": long, "mode": 420});
         arguments(&mut args, &secrets);
         let cut = format!("{}... (5 bytes more)", "x".repeat(TEXT));
-        let masked = json!({"body": {"api_token": STARS, "text": "a ********"}, "content": cut, "mode": 420});
-        assert_eq!(args, masked);
+        let body = json!({"api_token": STARS, "text": "a ********", "credentials": STARS, "tokens": false});
+        assert_eq!(args, json!({"body": body, "headers": {"X-Api-Key": STARS}, "content": cut, "mode": 420}));
     }
 
     #[test]

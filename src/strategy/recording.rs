@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 use serde_json::{Map, Value as Json};
-use windlass_modules::{has_secrets, secret_values};
+use windlass_modules::{has_secrets, hide_secrets, secret_values};
 use windlass_template::{Context, Value};
 
 use super::execute::{Shared, TaskOnHost};
@@ -256,9 +256,11 @@ fn is_of_task(recorded: &str, task: &Task) -> bool {
 fn recorded_arguments(action: &ActionContext) -> Option<Json> {
     let spec = builtin::spec(&action.action).filter(|_| !action.no_log)?;
     let args = action.args.iter().map(|(name, value)| (name.to_string(), windlass_template::to_json(value)));
-    let args = Json::Object(args.collect());
+    let mut args = Json::Object(args.collect());
     if has_secrets(spec) {
         secret_values(spec, &args, &mut |text| action.secrets.reveal(text.as_bytes()));
+        // Trivial values are no secrets elsewhere.
+        hide_secrets(spec, &mut args);
     }
     Some(args)
 }

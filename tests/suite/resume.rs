@@ -419,6 +419,23 @@ fn arguments_of_each_task_are_recorded_once_and_shown() {
 }
 
 #[test]
+fn undeclared_secrets_and_options_with_no_log_are_not_recorded_among_the_arguments() {
+    let tasks = "    - uri:\n        url: http://127.0.0.1:9/\n        method: POST\n        body_format: json\n        headers:\n          \
+                 Authorization: Bearer aaa1\n          X-Api-Key: aaa2\n          Cookie: id=aaa3\n        body:\n          \
+                 psk: aaa4\n          tokens: [aaa5]\n          credentials: {name: aaa6}\n          shown: yes indeed\n      \
+                 ignore_errors: true\n    - openssl_privatekey_info: {content: abc}\n      ignore_errors: true\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(0);
+    let journal = project.journal();
+    let sent: Vec<&str> = journal.lines().filter(|line| line.starts_with("{\"t\":\"sent\"")).collect();
+    let [request, .., key] = sent.as_slice() else { panic!("{journal}") };
+    assert!(request.contains("yes indeed"), "{request}");
+    (1..=6).for_each(|number| assert!(!sent.concat().contains(&format!("aaa{number}")), "{sent:?}"));
+    assert!(key.contains("\"content\":") && !key.contains("abc"), "{key}");
+}
+
+#[test]
 fn changed_answer_of_an_inventory_script_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));
