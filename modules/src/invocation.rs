@@ -4,8 +4,12 @@ use serde_json::{Value, json};
 
 use crate::{
     Map, Opt, Spec,
+    args::is_true,
     secrets::{SECRET, without_passwords},
 };
+
+/// End of the name of an option that, if true, makes the value of another one secret.
+const FLAG: &str = "_no_log";
 
 /// The arguments completed with defaults, without values that pass between the two halves of an action.
 pub fn invocation(spec: &Spec, given: &Value) -> Value {
@@ -26,9 +30,14 @@ pub fn hide_secrets(spec: &Spec, given: &mut Value) {
 /// Whether a module has secret options.
 pub fn has_secrets(spec: &Spec) -> bool {
     fn any(options: &[Opt]) -> bool {
-        options.iter().any(|option| option.no_log || any(option.options))
+        options.iter().any(|option| option.no_log || option.name.ends_with(FLAG) || any(option.options))
     }
     any(spec.options)
+}
+
+/// Whether a task declares the value of an option secret, by another option.
+fn is_flagged(option: &Opt, given: &Map) -> bool {
+    given.iter().any(|(name, value)| name.strip_suffix(FLAG) == Some(option.name) && is_true(value))
 }
 
 fn hide(options: &[Opt], given: &mut Value) {
@@ -36,10 +45,11 @@ fn hide(options: &[Opt], given: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(|item| hide(options, item)),
         Value::Object(map) => {
             for option in options {
+                let is_flagged = is_flagged(option, map);
                 for name in std::iter::once(&option.name).chain(option.aliases) {
                     match map.get_mut(*name) {
                         Some(Value::Null) | None => {}
-                        Some(value) if option.hides(value) => *value = SECRET.into(),
+                        Some(value) if is_flagged || option.hides(value) => *value = SECRET.into(),
                         Some(value) => hide(option.options, value),
                     }
                 }
@@ -57,6 +67,11 @@ fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {
                 for name in std::iter::once(&option.name).chain(option.aliases) {
                     match map.get(*name) {
                         Some(value) if option.hides(value) => texts(value, found),
+                        Some(value) if is_flagged(option, map) => texts(value, &mut |text| {
+                            found(text);
+                            // Messages may have one of the assignments only.
+                            text.split(',').filter(|part| part.contains('=')).for_each(&mut *found);
+                        }),
                         Some(value) => find(option.options, value, found),
                         None => {}
                     }
@@ -83,7 +98,10 @@ fn shown(options: &[Opt], given: &Map) -> Map {
         let names = || std::iter::once(&option.name).chain(option.aliases);
         let found = names().find_map(|name| given.get(*name)).cloned();
         let default = || option.default.and_then(|text| serde_json::from_str(text).ok());
-        let value = masked(option, found.or_else(default).unwrap_or_default());
+        let value = match is_flagged(option, given) {
+            true => SECRET.into(),
+            false => masked(option, found.or_else(default).unwrap_or_default()),
+        };
         for name in names().filter(|name| **name == option.name || given.contains_key(**name)) {
             all.insert((*name).to_owned(), value.clone());
         }
@@ -118,6 +136,22 @@ mod tests {
         };
         assert_eq!(found(&json!({"kubeconfig": "/etc/kubernetes/admin.conf"})), [""; 0]);
         assert_eq!(found(&json!({"kubeconfig": {"users": [{"user": {"token": "abc"}}]}})), ["abc"]);
+    }
+
+    #[test]
+    fn value_that_a_flag_declares_secret_is_hidden_whole_and_in_parts() {
+        const OPTIONS: &[Opt] = &[Opt::new("opts", Kind::Str, ""), Opt::new("opts_no_log", Kind::Bool, "")];
+        let spec = Spec { options: OPTIONS, ..Spec::EMPTY };
+        assert!(has_secrets(&spec));
+        for (flag, expected) in [("yes", &["rw,user=a,password=b", "user=a", "password=b"][..]), ("no", &[][..])] {
+            let mut given = json!({"opts": "rw,user=a,password=b", "opts_no_log": flag});
+            let mut found = Vec::new();
+            secret_values(&spec, &given, &mut |text| found.push(text.to_owned()));
+            assert_eq!(found, expected);
+            let is_shown = invocation(&spec, &given).to_string().contains("password=b");
+            hide_secrets(&spec, &mut given);
+            assert_eq!((is_shown, given["opts"] == SECRET), (flag == "no", flag == "yes"));
+        }
     }
 
     #[test]

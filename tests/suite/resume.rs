@@ -436,6 +436,19 @@ fn undeclared_secrets_and_options_with_no_log_are_not_recorded_among_the_argumen
 }
 
 #[test]
+fn options_of_a_mount_with_opts_no_log_are_in_no_output() {
+    let tasks = "    - mount:\n        path: /mnt/absent\n        src: //server/share\n        fstype: cifs\n        fstab: FOLDER/fstab\n        \
+                 state: present\n        boot: false\n        opts: username=deploy,password=zebra\n        opts_no_log: 'yes'\n      \
+                 register: mounted\n    - fail: {msg: 'mounted with password=zebra'}\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("fstab", "");
+    project.play(&["-vvv", "--diff"]).ends(2).has("/mnt/absent").lacks("password=zebra");
+    assert!(!project.journal().contains("password=zebra"), "{}", project.journal());
+    assert!(project.lines("fstab").iter().any(|line| line.contains("password=zebra")));
+}
+
+#[test]
 fn changed_answer_of_an_inventory_script_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let project = Project::new(&(head("") + &step("one") + "    - command: test -e FOLDER/mended\n"));
