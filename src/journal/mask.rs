@@ -57,10 +57,11 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json
             is_masked.set(true);
             Some(masked)
         };
-        let Ok(json) = serde_json::to_value(Edited::new(&value, &mask)) else { continue };
-        let size = name.len() + json.to_string().len();
-        if !is_masked.get() && size <= FACT.min(left) {
-            left -= size;
+        // A host may report large facts, which are not copied.
+        let most = FACT.min(left).saturating_sub(name.len());
+        let Some(size) = size_within(&Edited::new(&value, &mask), most).filter(|_| !is_masked.get()) else { continue };
+        if let Ok(json) = serde_json::to_value(Edited::new(&value, &mask)) {
+            left -= name.len() + size;
             known.insert(name.to_owned(), json);
         }
     }
@@ -68,6 +69,16 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json
         effect.insert("ansible_facts".to_owned(), Json::Object(known));
     }
     effect
+}
+
+/// Size of a value as JSON in bytes, if it is at most this.
+fn size_within(value: &impl Serialize, most: usize) -> Option<usize> {
+    let mut room = vec![0; most];
+    let mut left = room.as_mut_slice();
+    // A writer to a slice fails once that is full.
+    serde_json::to_writer(&mut left, value).ok()?;
+    let left = left.len();
+    Some(most - left)
 }
 
 /// Serialises a result with every secret masked, in keys, texts and numbers.
