@@ -144,10 +144,7 @@ impl Inputs<'_> {
         let made = |source: &String| is_made_by_program(Path::new(source));
         let Some(inventory) = self.inventory.filter(|_| self.sources().iter().any(made)) else { return String::new() };
         let mut hash = Sha256::new();
-        let mut add = |text: &str| {
-            hash.update((text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        };
+        let mut add = |text: &str| add_part(&mut hash, text);
         add(salt);
         list_inventory(inventory, &mut add);
         hex::encode(hash.finalize())
@@ -346,12 +343,14 @@ fn absolute(path: &Path) -> String {
 
 fn hash_of(parts: impl Iterator<Item: AsRef<str>>) -> String {
     let mut hash = Sha256::new();
-    for part in parts {
-        let part = part.as_ref();
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part.as_bytes());
-    }
+    parts.for_each(|part| add_part(&mut hash, part.as_ref()));
     hex::encode(hash.finalize())
+}
+
+/// Adds a text with its length, so that other divisions of the same bytes have other hashes.
+fn add_part(hash: &mut Sha256, part: &str) {
+    hash.update((part.len() as u64).to_le_bytes());
+    hash.update(part.as_bytes());
 }
 
 /// Hash of a source that tasks send; of a large one, the hash of its start with its size and its time of change.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use windlass_template::{Edited, Value};
 
 use crate::outcome::TaskResult;
-use crate::output::{Secrets, WORDS};
+use crate::output::{MASK, Secrets, WORDS};
 
 /// Maximum size of a fact in the journal, as JSON in bytes.
 const FACT: usize = 1 << 10;
@@ -22,9 +22,6 @@ const CHANGE: usize = 64 << 10;
 
 /// Facts that may hold secrets that nobody declared: the environment, and files of the host's owner.
 const PRIVATE: &[&str] = &["ansible_cmdline", "ansible_env", "ansible_local", "ansible_proc_cmdline"];
-
-/// Stands for a hidden value.
-pub(super) const STARS: &str = "********";
 
 /// Masks the secrets in a text.
 pub(super) fn text(text: &str, secrets: &Secrets) -> String {
@@ -178,7 +175,7 @@ fn hide(value: &mut Json) {
             for (name, value) in fields {
                 let name = name.to_lowercase().replace('-', "_");
                 match SECRET.iter().any(|part| name.contains(part)) && !value.is_null() && !value.is_boolean() {
-                    true => *value = Json::from(STARS),
+                    true => *value = Json::from(MASK),
                     false => hide(value),
                 }
             }
@@ -239,8 +236,8 @@ mod tests {
         let mut args = json!({"body": body, "headers": {"X-Api-Key": "abc"}, "content": long, "mode": 420});
         arguments(&mut args, &secrets);
         let cut = format!("{}... (5 bytes more)", "x".repeat(TEXT));
-        let body = json!({"api_token": STARS, "text": "a ********", "credentials": STARS, "tokens": false});
-        assert_eq!(args, json!({"body": body, "headers": {"X-Api-Key": STARS}, "content": cut, "mode": 420}));
+        let body = json!({"api_token": MASK, "text": "a ********", "credentials": MASK, "tokens": false});
+        assert_eq!(args, json!({"body": body, "headers": {"X-Api-Key": MASK}, "content": cut, "mode": 420}));
     }
 
     #[test]

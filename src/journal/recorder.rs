@@ -20,7 +20,7 @@ use super::replay::{Replay, Restored, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
-use crate::output::Secrets;
+use crate::output::{MASK, Secrets};
 use crate::playbook::Files;
 
 /// Maximum size of a result's texts in the journal, in bytes.
@@ -673,7 +673,7 @@ impl Recorder {
     /// Discards the notifications of a handler that the play does not have: it can never run. A name with a mask may
     /// be that of another handler.
     pub(crate) fn unknown(&self, play: &PlayKey, handler: &str) {
-        if mask::text(handler, &self.secrets).contains(mask::STARS) {
+        if mask::text(handler, &self.secrets).contains(MASK) {
             return;
         }
         let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);

@@ -78,8 +78,7 @@ impl Leads {
         let search = Search { roles: roles.into_iter().collect(), folders: of_playbooks(&files) };
         let mut leads: Vec<Lead> = tree.tasks.iter().filter_map(|task| search.of_task(task)).collect();
         for entry in tree.entries.iter().filter(|entry| entry.on == On::Import) {
-            let names = ["import_playbook", "ansible.builtin.import_playbook"];
-            let Some(name) = names.iter().find_map(|name| entry.map.get(name)).and_then(Node::as_str) else { continue };
+            let Some(name) = entry.imported().and_then(Node::as_str) else { continue };
             let owners = [("task", entry.map)];
             leads.push(search.lead(entry.file, ("import_playbook", name), &entry.node.span, &owners));
         }

@@ -18,6 +18,17 @@ pub(super) struct Entry<'p> {
     pub(super) on: On,
 }
 
+impl Entry<'_> {
+    /// The name of the playbook that an import names.
+    pub(super) fn imported(&self) -> Option<&Node> {
+        imported(self.map)
+    }
+}
+
+fn imported(map: &Mapping) -> Option<&Node> {
+    ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name))
+}
+
 /// A task or handler.
 pub(super) struct Task<'p> {
     pub(super) file: &'p SourceFile,
@@ -152,8 +163,7 @@ impl<'p> Walk<'p, '_> {
                 self.fault(file, node, format!("an entry of a playbook must be a play, not {}", node.kind()));
                 continue;
             };
-            let is_import = map.contains_key("import_playbook") || map.contains_key("ansible.builtin.import_playbook");
-            let on = if is_import { On::Import } else { On::Play };
+            let on = if imported(map).is_some() { On::Import } else { On::Play };
             self.tree.entries.push(Entry { file, node, map, on });
             if on == On::Play && !map.contains_key("hosts") {
                 self.fault(file, node, "a play needs `hosts`: the pattern of the hosts it runs on");

@@ -58,7 +58,7 @@ pub use printable::printable;
 pub use printer::{Printer, has_failed};
 pub use queue::{EventQueue, Events, event_queue, held_events};
 pub use secrets::Secrets;
-pub(crate) use secrets::{WORDS, leaves};
+pub(crate) use secrets::{MASK, WORDS, leaves};
 pub(crate) use table::{aligned, table};
 pub(crate) use verbose::print_details;
 

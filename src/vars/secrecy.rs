@@ -5,10 +5,8 @@ use serde_json::Value as Json;
 use windlass_template::{Value, Variable};
 use windlass_yaml::{Node, Value as Yaml};
 
+pub(crate) use crate::output::MASK;
 use crate::output::Secrets;
-
-/// Replacement for a secret value.
-pub(crate) const MASK: &str = "********";
 
 /// Variables with passwords, however they are written. Code that uses a variable as a password asserts that it is here.
 const PASSWORDS: &[&str] = &[

@@ -18,8 +18,7 @@ use crate::playbook::On;
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let places = Places::new(context);
     for entry in context.tree.entries.iter().filter(|entry| entry.file.is_chosen) {
-        let names = ["import_playbook", "ansible.builtin.import_playbook"];
-        if let Some(node) = names.iter().find_map(|name| entry.map.get(name)).filter(|_| entry.on == On::Import) {
+        if let Some(node) = entry.imported().filter(|_| entry.on == On::Import) {
             places.of_import(entry.file, node, findings);
         }
         for node in entry.map.get("vars_files").and_then(Node::as_list).unwrap_or_default() {

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use self::rule::Kind;
 
 /// Replacement for a secret.
-const MASK: &str = "********";
+pub(crate) const MASK: &str = "********";
 
 /// Maximum number of lines of one secret that are also masked individually.
 const LINES: usize = 2000;
