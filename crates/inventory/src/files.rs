@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_vault::Secrets;
@@ -38,6 +39,8 @@ pub(crate) struct VariableFiles {
     duplicate_keys: DuplicateKeys,
     /// Runs vars plugins.
     plugins: Option<Arc<dyn ForeignPlugins>>,
+    /// Whether there turned out to be no vars plugins, so that nothing is asked and kept for every host.
+    has_no_plugins: AtomicBool,
     /// Variables of vars plugins, by directory, kind and name.
     of_plugins: Mutex<HashMap<(PathBuf, Kind, String), Vec<File>>>,
     /// Names in each directory, so that hosts without files cost nothing; `None` if the directory does not exist.
@@ -101,13 +104,18 @@ impl VariableFiles {
 
     /// Variables that vars plugins give to a group or host, with the file of each plugin.
     fn of_plugins(&self, base: &Path, kind: Kind, name: &str) -> Result<Vec<File>, Error> {
-        let Some(plugins) = &self.plugins else { return Ok(Vec::new()) };
+        let Some(plugins) = self.plugins.as_ref().filter(|_| !self.has_no_plugins.load(Ordering::Relaxed)) else {
+            return Ok(Vec::new());
+        };
         let key = (base.to_owned(), kind, name.to_owned());
         if let Some(known) = self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }
         let owner = VarsOwner { directory: base, is_group: kind == Kind::Group, name, secrets: &self.secrets };
-        let found = plugins.vars(&owner).map_err(|message| Error::VarsPlugin { message })?;
+        let Some(found) = plugins.vars(&owner).map_err(|message| Error::VarsPlugin { message })? else {
+            self.has_no_plugins.store(true, Ordering::Relaxed);
+            return Ok(Vec::new());
+        };
         let mut files = Vec::new();
         for vars in found {
             let mapping = vars.mapping(&self.options())?;

@@ -19,8 +19,9 @@ pub trait ForeignPlugins: Debug + Send + Sync {
     /// Reads a source. The error is a sentence, with advice in a second one.
     fn read(&self, configured: &Configured<'_>) -> Result<ForeignInventory, String>;
 
-    /// Variables that vars plugins give to a group or host. The error is a sentence.
-    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Vec<ForeignVars>, String>;
+    /// Variables that vars plugins give to a group or host; `None` if there are no vars plugins at all. The error is a
+    /// sentence.
+    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Option<Vec<ForeignVars>>, String>;
 }
 
 /// A group or host whose variables are looked for.

@@ -41,7 +41,7 @@ impl ForeignPlugins for PythonPlugins {
         Ok(ForeignInventory { groups, is_trusted })
     }
 
-    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Vec<ForeignVars>, String> {
+    fn vars(&self, owner: &VarsOwner<'_>) -> Result<Option<Vec<ForeignVars>>, String> {
         self.vars_of(owner)
     }
 }

@@ -65,13 +65,13 @@ impl PythonPlugins {
         Ok(if count == 0 { Lasting::Unneeded } else { Lasting::Running(helper) })
     }
 
-    /// Variables of a group or host. After an error, every further request fails with it.
-    pub(super) fn vars_of(&self, owner: &VarsOwner<'_>) -> Result<Vec<ForeignVars>, String> {
+    /// Variables of a group or host; `None` if there are no plugins. After an error, every further request fails with it.
+    pub(super) fn vars_of(&self, owner: &VarsOwner<'_>) -> Result<Option<Vec<ForeignVars>>, String> {
         let refuse = |refusal: Refusal| format!("A vars plugin failed: {}.", refusal.message.trim_end_matches('.'));
         let request = json!({ "do": "vars", "path": owner.directory, "is_group": owner.is_group, "name": owner.name });
         let start = || self.start_vars(owner).map_err(refuse);
         let Some(answer) = self.ask_lasting("vars plugins", &self.vars.process, start, &request, refuse)? else {
-            return Ok(Vec::new());
+            return Ok(None);
         };
         note_secrets(&answer, owner.secrets);
         let of = |given: &Json| {
@@ -81,6 +81,6 @@ impl PythonPlugins {
                 is_trusted: given.get("trusted")?.as_bool()?,
             })
         };
-        Ok(answer.get("given").and_then(Json::as_array).into_iter().flatten().filter_map(of).collect())
+        Ok(Some(answer.get("given").and_then(Json::as_array).into_iter().flatten().filter_map(of).collect()))
     }
 }
