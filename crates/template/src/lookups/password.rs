@@ -53,9 +53,7 @@ fn wanted(call: &Call<'_>, term: &str) -> Result<Wanted, crate::Error> {
     };
     let length = match option("length") {
         None => 20,
-        Some(length) => number::to_int(&length)
-            .and_then(|length| usize::try_from(length).ok())
-            .ok_or_else(|| call.error(format!("needs a number as its option 'length', not '{}'", text(&length))))?,
+        Some(length) => count(call, "length", &length)?,
     };
     let characters: Vec<char> = match option("chars") {
         None => sets(&["ascii_letters", "digits", ".,:-_"]),
@@ -87,6 +85,15 @@ fn wanted(call: &Call<'_>, term: &str) -> Result<Wanted, crate::Error> {
     };
     let word = |name: &str| option(name).map(|value| text(&value)).filter(|value| !value.is_empty());
     Ok(Wanted { path, length, characters, seed: option("seed"), encrypt: word("encrypt"), ident: word("ident") })
+}
+
+/// A number of characters in an option. It may be data of a host, so it is bounded.
+fn count(call: &Call<'_>, option: &str, value: &Value) -> Result<usize, crate::Error> {
+    const LARGEST: usize = 65_536;
+    let number = number::to_int(value).and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| *number <= LARGEST).ok_or_else(|| {
+        call.error(format!("needs a number as its option '{option}', at most {LARGEST}, not '{}'", text(value)))
+    })
 }
 
 /// Expands names such as `digits`, and literal characters, to a set of characters without quotes.
@@ -214,12 +221,7 @@ pub(super) fn random_string(call: &Call<'_>) -> Answer {
         ("numbers", "min_numeric", "digits"),
         ("special", "min_special", "punctuation"),
     ];
-    let count = |name: &str, default: usize| match call.option(name) {
-        None => Ok(default),
-        Some(value) => number::to_int(value)
-            .and_then(|number| usize::try_from(number).ok())
-            .ok_or_else(|| call.error(format!("needs a number as its option '{name}', not '{}'", text(value)))),
-    };
+    let option = |name: &str, default| call.option(name).map_or(Ok(default), |value| count(call, name, value));
     let similar = match call.flag("ignore_similar_chars", false) {
         true => call.text("similar_chars", "il1LoO0"),
         false => String::new(),
@@ -236,7 +238,7 @@ pub(super) fn random_string(call: &Call<'_>) -> Answer {
         let set = if kind == "special" { call.text("override_special", set) } else { set.to_owned() };
         let characters = usable(&set);
         if call.flag(kind, true) && !characters.is_empty() {
-            for _ in 0..count(minimum, 0)? {
+            for _ in 0..option(minimum, 0)? {
                 chosen.push(characters[random.index(characters.len())]);
             }
             all.extend(characters);
@@ -246,7 +248,7 @@ pub(super) fn random_string(call: &Call<'_>) -> Answer {
         all = usable(&text(only));
         chosen.clear();
     }
-    let length = count("length", 8)?;
+    let length = option("length", 8)?;
     if all.is_empty() || chosen.len() > length {
         return Err(call.error("cannot make such a text: there are too few characters, or it is too short"));
     }
