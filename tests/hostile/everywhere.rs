@@ -13,8 +13,18 @@ use super::stage::{EVIL, EVIL_EXPRESSION, Stage, program};
 /// The data: a text, an expression, a list, and key and value of a dictionary.
 const VALUES: [&str; 4] =
     ["\"{{ r.x }}\"", "\"{{ r.e }}\"", "[\"{{ r.x }}\", \"{{ r.e }}\"]", "{\"{{ r.x }}\": \"{{ r.e }}\"}"];
-/// Options that only make a task wait.
+/// Actions that wait for as long as their options say. They run with [`SHORT`] options alone.
 const WAITING: &[&str] = &["reboot", "wait_for_connection", "wait_for", "pause"];
+/// Tasks of those actions that end at once, whatever `VALUE` is.
+const SHORT: &[&str] = &[
+    "    - pause: {prompt: VALUE, seconds: 1}\n",
+    "    - pause: {seconds: VALUE}\n",
+    "    - wait_for: {timeout: 1, sleep: 1, port: 1, msg: VALUE}\n",
+    "    - wait_for: {timeout: 1, host: VALUE, port: 1}\n",
+    "    - wait_for: {timeout: 1, path: VALUE, search_regex: VALUE}\n",
+    "    - wait_for: {timeout: VALUE}\n",
+    "    - wait_for_connection: {timeout: 1, delay: VALUE}\n",
+];
 
 /// A way for data to reach a task: its name, variables of the play, and tasks. They define `r` with a text `x` and an
 /// expression `e`.
@@ -177,6 +187,10 @@ pub(crate) fn actions() {
     let names: Vec<&str> = listed.keys().map(String::as_str).collect();
     let mut broken = Vec::new();
     let (mut of_arguments, mut of_options) = (Turns::at("all arguments"), Turns::at("option"));
+    for task in SHORT {
+        let (source, value) = of_options.next();
+        broken.extend(rendered(&stage, task, source, &[task.replace("VALUE", value)]));
+    }
     for (name, page) in documented(&names) {
         let short = name.rsplit('.').next().unwrap_or_default();
         if WAITING.contains(&short) {
