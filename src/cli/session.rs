@@ -31,6 +31,8 @@ use crate::vars::{BaseSettings, FactCache, FindPython, InventoryExpressions, Run
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
+/// Time for threads that still work when everything else has ended.
+const THREADS: Duration = Duration::from_secs(2);
 /// Time after a signal until threads that evaluate templates have to run anything else.
 const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);
 
@@ -508,7 +510,7 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     });
     // Also where the work has not ended its output.
     crate::output::end_footer();
-    runtime.shutdown_timeout(Duration::from_secs(2));
+    runtime.shutdown_timeout(THREADS);
     outcome
 }
 

@@ -129,6 +129,11 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
+        "Threads that still work",
+        "2 s",
+        &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")],
+    ),
+    (
         "Own signal of `windlass`",
         "2 s",
         &[("crates/bounds/src/child.rs", "const OWN_SIGNAL: Duration = Duration::from_secs(2);")],
@@ -318,7 +323,7 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
-        "HTTP server of a module",
+        "Each answer or piece of one from an HTTP server of a module",
         "10 s, 30 s, 60 s",
         &[
             ("modules/src/http/client.rs", "args.seconds(\"timeout\", 10)"),
@@ -518,22 +523,51 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("modules/src/files/sweep.rs", "YOUNG", "age of temporary files that may be removed"),
 ];
 
+/// Seconds in the code that are neither constants nor deadlines: file, code, and reason.
+const SECONDS: &[(&str, &str, &str)] = &[
+    ("src/settings/output.rs", "progress_interval", "interval of lines about a run without a terminal"),
+    ("src/action/reboot.rs", "Duration::from_secs(2),", "interval of attempts to connect"),
+    ("src/reconcile/policy.rs", "interval:", "interval of verifications"),
+    ("src/reconcile/policy.rs", "unhealthy_for:", "age of a failure from which a node is replaced"),
+    ("src/reconcile/policy.rs", "budget_period:", "period for which repairs are counted"),
+    ("modules/src/serve/execution.rs", "GRACE +", "longer than the grace, which has a row"),
+    ("modules/src/serve/session.rs", "GRACE +", "longer than the grace, which has a row"),
+    ("modules/src/become_user/mod.rs", "GRACE +", "longer than the grace, which has a row"),
+    ("modules/src/become_user/elevated.rs", "deadline +", "longer than the deadline of `become`, which has a row"),
+    ("modules/src/kubernetes/kube/nodes.rs", "limit +", "longer than kubectl's own limit, the module's `timeout`"),
+    ("modules/src/kubernetes/core/k8s/definitions.rs", "timeout:", "in the row of HTTP servers"),
+];
+
 #[test]
 fn duration_in_the_code_is_documented() {
     let constant = Regex::new(r"const ([A-Z_]+): (?:std::time::)?Duration = [^;]+;").unwrap();
+    let literal = Regex::new(r"Duration::from_secs\([0-9_]+\)").unwrap();
     let mut missing = Vec::new();
     for file in rust_files(&["src", "crates", "modules/src"]) {
         let text = fs::read_to_string(&file).unwrap();
         let shown = file.strip_prefix(ROOT).unwrap().display().to_string();
-        if shown.contains("/tests/") || shown.starts_with("crates/bench") {
+        if shown.contains("/tests") || shown.starts_with("crates/bench") {
             continue;
         }
+        let places: Vec<&str> = DOCUMENTED
+            .iter()
+            .flat_map(|(_, _, places)| *places)
+            .filter(|(file, _)| *file == shown)
+            .map(|(_, code)| *code)
+            .collect();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for found in constant.captures_iter(text) {
             let is_other = OTHERS.iter().any(|(file, name, _)| *file == shown && *name == &found[1]);
-            let mut places = DOCUMENTED.iter().flat_map(|(_, _, places)| *places);
-            if !is_other && !places.any(|(file, code)| *file == shown && found[0].ends_with(code)) {
+            if !is_other && !places.iter().any(|code| found[0].ends_with(code)) {
                 missing.push(format!("{shown}: {}", &found[0]));
+            }
+        }
+        // Pauses and least values are no deadlines.
+        let skipped = |line: &&str| ["const ", "sleep(", ".max("].iter().any(|part| line.contains(part));
+        for line in text.lines().filter(|line| literal.is_match(line) && !skipped(line)) {
+            let is_other = SECONDS.iter().any(|(file, code, _)| *file == shown && line.contains(code));
+            if !is_other && !places.iter().any(|code| line.contains(code)) {
+                missing.push(format!("{shown}: {}", line.trim()));
             }
         }
     }
