@@ -349,7 +349,7 @@ fn repository_of_docker_without_effect_or_trust_refused() {
     for (variables, sentence) in [
         ("docker_version=28", "in quotes"),
         ("docker_version=28.3.3\ndocker_packages=['docker.io']", "Set either the versions or docker_packages."),
-        ("docker_rh_repo_gpgkey=http://m.example.com/k", "whoever is on the way could replace that key"),
+        ("docker_rh_repo_gpgkey=http://m.example.com/k", "anybody on the network path could replace that key"),
         ("docker_debian_repo_repokey=abc", "40 hexadecimal digits"),
         ("docker_plugins=['--all']", "begin with a letter, a digit or `_`"),
         ("docker_version='28.3'\nsystem_upgrade=true", "system_upgrade is true, which installs the newest packages"),

@@ -42,8 +42,8 @@ if [ -n "$mode" ]; then
     done
 fi
 
-# clean PROGRAM TABLE: empties and deletes the chains of services, and the rules that lead to them or use their sets, at
-# once
+# clean PROGRAM TABLE: deletes, in one transaction, the chains of services and the rules that lead to them or use their
+# sets
 clean() {
     chains=$everywhere
     [ "$2" != filter ] || chains=$filter
