@@ -68,7 +68,7 @@ impl Read for Source {
             match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&timeout)) {
                 Ok(0) if IS_OVER.load(Ordering::Acquire) => {
                     HAS_ENDED_ONE.store(true, Ordering::Release);
-                    // `Interrupted` would be repeated by readers.
+                    // Readers would retry after `Interrupted`.
                     return Err(io::Error::other("the program was interrupted while it waited for the content"));
                 }
                 Ok(0) if left > LOOK => continue,

@@ -128,7 +128,7 @@ impl Start {
         Watched::new(Some(Entry::Group(group.as_raw_nonzero().get())))
     }
 
-    /// Stops a child and its descendants should this process die first, for a child that shares this process's group.
+    /// Stops a child that shares this process's group, and its descendants, if this process dies first.
     /// Without [`install`] it has no effect. The child must not be reaped yet.
     ///
     /// Descendants are found by their parents. One whose parent has ended, such as a daemon, is not found.

@@ -46,7 +46,7 @@ const LONGEST: usize = 200;
 impl fmt::Display for Holder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Holder::default() {
-            return formatter.write_str("a run that has not written who it is");
+            return formatter.write_str("a run that has not recorded its name");
         }
         let shown = |text: &str| -> String { text.chars().filter(|c| !is_control(*c)).take(LONGEST).collect() };
         let (user, machine, command, since) =

@@ -96,7 +96,8 @@ impl Translator<'_> {
         let closed_by = rest[flags.len()..].chars().next();
         let are_flags = !flags.is_empty() && flags.chars().all(|flag| "aiLmsux-".contains(flag));
         if !are_flags || !matches!(closed_by, Some(')' | ':')) {
-            // The crates support further kinds of groups; calls of groups, for one, are unbounded there.
+            // The crates accept more kinds of groups than Python. Some, such as recursive calls of a group, have no
+            // limit there.
             if !["P<", "P=", ":", "=", "!", "<=", "<!", ">", "("].iter().any(|kind| rest.starts_with(kind)) {
                 let known = if rest.starts_with(['P', '<']) { 2 } else { 1 };
                 return Err(format!("unknown extension ?{}", rest.chars().take(known).collect::<String>()));

@@ -1,8 +1,8 @@
 //! Files of variables that `sops` has encrypted for recipients of age (<https://getsops.io/docs/>), in YAML or JSON.
 //!
-//! sops encrypts each value and leaves names readable. A key for the file's data, which the file has encrypted for each
-//! recipient, encrypts the values with AES-256-GCM; the names above a value are authenticated with it. A code over all
-//! values, the MAC, shows whether values were removed or reordered.
+//! sops encrypts each value and leaves names readable. A data key, which the file contains encrypted for each
+//! recipient, encrypts the values with AES-256-GCM; the names above a value are authenticated with it. The MAC, a code
+//! over all values, shows whether values were removed or reordered.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -76,7 +76,7 @@ pub fn decrypt(document: &Node, secrets: &Secrets) -> Result<Option<Node>, Error
     Ok(Some(plain))
 }
 
-/// Decrypts the key for the file's data. The file has it once for each recipient.
+/// Decrypts the data key, which the file contains once for each recipient.
 fn data_key(metadata: &Node, secrets: &Secrets) -> Result<DataKey, Error> {
     if metadata.get("key_groups").is_some() {
         return Err(Error::new(

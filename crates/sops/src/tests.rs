@@ -128,7 +128,7 @@ fn file_for_other_identities_names_its_recipients() {
 fn mac_may_cover_encrypted_values_only() {
     let identity = Identity::generate();
     let begins = hex::decode(super::ONLY_ENCRYPTED).unwrap();
-    // sops writes the bytes before the first value.
+    // In this mode, sops hashes these bytes before the first value.
     let mut hash = Sha512::new();
     hash.update(&begins);
     hash.update("x");

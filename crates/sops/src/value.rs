@@ -94,7 +94,7 @@ fn covered(value: &Value) -> Vec<u8> {
     }
 }
 
-/// Bytes of an unencrypted value that the MAC covers. In YAML 1.2, `yes` and `1:30` are text, and `1e-05` is a number.
+/// Bytes that the MAC covers for an unencrypted value. In YAML 1.2, `yes` and `1:30` are text, and `1e-05` is a number.
 pub(crate) fn hashed(node: &Node) -> Vec<u8> {
     let word = || written(&node.span);
     match &node.value {

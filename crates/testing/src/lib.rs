@@ -1,7 +1,7 @@
 //! Requirements of tests that a machine may lack: privileges, programs and servers.
 //!
 //! A test without its requirements does nothing and reports that on standard error, past the harness that hides the
-//! output of tests. `WINDLASS_REQUIRE` lists requirements, separated by blanks, whose lack is a failure: `make
+//! output of tests. `WINDLASS_REQUIRE` lists requirements, separated by blanks, that must not be missing: `make
 //! host-test` lists what `make setup` installs.
 
 use std::io::Write;
@@ -40,7 +40,8 @@ pub fn lacks(requirement: &str) {
     let _ = writeln!(std::io::stderr(), "ignored: {test} needs {requirement}");
 }
 
-/// Path of a program of the machine, or of one that `tools/programs` unpacks. Its lack is reported as by [`has`].
+/// Path of a program of the machine, or of one that `tools/programs` unpacks. If it is missing, this is reported as by
+/// [`has`].
 pub fn unpacked(program: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("WINDLASS_CACHE").unwrap_or_else(|| "/var/cache/windlass".into());
     let unpacked = || Some(Path::new(&cache).join("programs/usr/bin").join(program)).filter(|path| path.is_file());
