@@ -54,7 +54,8 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
             EntryType::XGlobalHeader => continue,
             EntryType::Char | EntryType::Block | EntryType::Fifo => {
                 return Err(Failure::new(format!(
-                    "The archive has {name}, which is a device or a pipe. Only files, directories and links are unpacked; use exclude to leave it out."
+                    "The archive contains {name}, which is a device or a pipe. Only files, directories and links are \
+                     unpacked; use exclude to leave it out."
                 )));
             }
             other => {

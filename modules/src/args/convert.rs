@@ -54,7 +54,7 @@ pub(super) fn convert_unexpanded(kind: &Kind, value: &Value) -> Result<Value, St
             Value::String(text) => match serde_json::from_str(text) {
                 Ok(Value::Array(items)) => items,
                 Ok(other) => vec![other],
-                Err(error) => return Err(format!("it looks like JSON and is none: {error}")),
+                Err(error) => return Err(format!("it looks like JSON but is not valid: {error}")),
             },
             // A mapping in place of a list of mappings becomes a list of one.
             Value::Object(_) if !matches!(inner, Kind::Dict | Kind::Raw) => return Err(not_a("list")),

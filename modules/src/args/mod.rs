@@ -227,7 +227,7 @@ mod tests {
 
     #[cfg(feature = "all")]
     #[test]
-    fn words_of_booleans_are_those_of_the_controller() {
+    fn boolean_words_equal_the_controllers() {
         for word in ["y", "Yes", " on ", "1", "true", "T", "n", "no", "OFF", "0", "false", "f", "", "1.0", "maybe"] {
             assert_eq!(convert::truth(&word.into()), windlass_yaml::boolean::word(word), "{word:?}");
         }

@@ -45,7 +45,7 @@ pub(super) struct Parts {
 pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
     let reachable = Reachable::for_user(&who.user)?;
     let mut random = [0; 12];
-    getrandom::fill(&mut random).map_err(|error| Refusal::new(format!("The host has no random numbers: {error}.")))?;
+    getrandom::fill(&mut random).map_err(|error| Refusal::new(format!("The host gave no random numbers: {error}.")))?;
     let random = hex::encode(random);
     let executor = own_command(&reachable.path, word, &random);
     let mark = format!("windlass-password-{random}:");

@@ -337,7 +337,7 @@ impl Engine {
             ureq::Error::Timeout(_) => {
                 format!("{server} did not answer within {} seconds", self.timeout.as_secs())
             }
-            ureq::Error::HostNotFound => format!("the name in {server} is not known"),
+            ureq::Error::HostNotFound => format!("the host name in {server} cannot be resolved"),
             ureq::Error::Io(error) => format!("the connection to {server} failed: {}", reason(&error)),
             error => format!("the connection to {server} failed: {error}"),
         }

@@ -57,8 +57,8 @@ fn text_of(path: &Path, limit: Duration) -> Result<String, String> {
         // A file that is not text counts as empty.
         return Ok(String::from_utf8(bytes).unwrap_or_default());
     }
-    // It would run as the task's user, possibly root. Nobody else can exchange what has the real path, so the program
-    // that was examined runs, and finds the files beside it by its own name.
+    // The program runs as the task's user, possibly root. Nobody else can replace the file at its real path, so the
+    // program that was checked is the one that runs. It finds the files beside it by its own name.
     let place = Place::of(path, Link::Follow, Purpose::Run)
         .map_err(|error| format!("error loading fact - {shown} was not run: {}", reason(&error)))?;
     match probe::ask(place.real(), &[], limit) {

@@ -144,7 +144,7 @@ impl HostLock {
                     thread::sleep(Duration::from_millis(5));
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(io::Error::other("another executor does not let go of the lock's gate"));
+                    return Err(io::Error::other("another executor does not release the lock's gate"));
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -163,7 +163,7 @@ impl<'a> Count<'a> {
         ))
     }
 
-    /// A running learner counts as healthy.
+    /// The learner counts as healthy, because it has to run before it is promoted.
     fn promote(&self, target: usize) -> Verdict {
         if self.members.get(target).is_none_or(Standing::votes) {
             return Verdict::Allowed;

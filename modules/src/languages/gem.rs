@@ -95,11 +95,11 @@ impl Module for Gem {
     }
 }
 
-/// Versions that a list has.
+/// Source of a list of versions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Installed,
-    /// Those that the repository offers.
+    /// The versions that the repository offers.
     Offered,
 }
 

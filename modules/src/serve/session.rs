@@ -171,8 +171,9 @@ impl Session {
         if let Err(error) = self.try_write(&reply, blob) {
             let result = interrupted(match error {
                 windlass_protocol::Error::TooLarge { length, limit } => format!(
-                    "The module was run, but its result of {length} bytes is too large to be sent: {limit} bytes are possible. Nothing of \
-                     it was kept. What prints or reads that much should write to a file on the host, which can be fetched."
+                    "The module was run, but its result of {length} bytes is too large to be sent: the limit is \
+                     {limit} bytes. None of it was kept. A task that prints or reads that much should write to a file \
+                     on the host, which can be fetched."
                 ),
                 error => format!("The module was run, but its result cannot be sent: {error}."),
             });

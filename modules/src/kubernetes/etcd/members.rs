@@ -113,7 +113,7 @@ pub(super) fn plan_promote(client: &Client, args: &Args, host: &Host) -> Result<
 fn promote(client: &Client, id: u64, override_it: bool, host: &Host) -> Result<(), Failure> {
     let observed = client.observe(host)?;
     let Some((at, learner)) = observed.members.iter().enumerate().find(|(_, member)| member.id == id) else {
-        return Err(Failure::new("The learner was removed while it was waited for."));
+        return Err(Failure::new("The learner was removed during the wait for it."));
     };
     if !learner.learner {
         return Ok(());

@@ -262,7 +262,7 @@ fn without_login(word: String, logins: &mut Vec<Login>) -> Result<String, Failur
     let Address { plain, login: Some(login) } = Address::of(url)? else { return Ok(word) };
     if logins.iter().any(|known| known.server == login.server && *known != login) {
         return Err(Failure::new(format!(
-            "The packages have different passwords for {}: install them by one task each.",
+            "The packages have different passwords for {}: install them in separate tasks.",
             login.server
         )));
     }

@@ -260,7 +260,7 @@ impl Task<'_> {
         let again = output.rc == 103 || (output.rc == 107 && self.args.bool("skip_post_errors"));
         if output.rc == NOT_FOUND {
             let said =
-                answer.messages.last().cloned().unwrap_or_else(|| "Zypper found nothing of that name.".to_owned());
+                answer.messages.last().cloned().unwrap_or_else(|| "Zypper found nothing with that name.".to_owned());
             return Ok(Answered::NotFound(self.refused(&output, &words, said)));
         }
         let mut last = output;

@@ -178,7 +178,7 @@ struct Selected {
 struct Task<'a> {
     args: &'a Args,
     layout: Layout,
-    /// The file that was read, if the document is one.
+    /// The file that was read, if the document comes from one.
     file: Option<Arc<File>>,
     bytes: Vec<u8>,
 }

@@ -88,7 +88,7 @@ impl Target {
                 rustix::fs::mkdirat(self.place.directory(), self.place.name(), mode)?;
                 let made = self.place.sibling(self.place.name())?.open()?;
                 if made.metadata()?.uid() != rustix::process::geteuid().as_raw() {
-                    return Err(io::Error::other("somebody exchanged the new directory"));
+                    return Err(io::Error::other("somebody replaced the new directory"));
                 }
                 if mask.is_some() {
                     let inherited = made.metadata()?.mode() & SET_GROUP;
