@@ -58,7 +58,7 @@ impl Design {
     }
 }
 
-/// SHA-256 of a style or script, as a Content-Security-Policy has it.
+/// SHA-256 of a style or script, in the notation of a Content-Security-Policy.
 fn hash(text: &str) -> String {
     format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes())))
 }

@@ -301,7 +301,7 @@ impl ActionContext {
     /// Job id, time limit and directory for the executor.
     fn detached(&self) -> Result<Detached, Failure> {
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| format!("the system has no random numbers: {error}"))?;
+        getrandom::fill(&mut random).map_err(|error| format!("the system provides no random numbers: {error}"))?;
         Ok(Detached {
             job: format!("j{}", u64::from_le_bytes(random) % 1_000_000_000_000),
             directory: self.connection.async_dir.clone(),

@@ -20,7 +20,8 @@ impl Seal {
     /// Bytes of a new key.
     pub(super) fn new_key() -> Result<Vec<u8>> {
         let mut bytes = vec![0; KEY];
-        getrandom::fill(&mut bytes).map_err(|error| Error::new(format!("no random numbers: {error}")))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|error| Error::new(format!("the system gave no random numbers: {error}")))?;
         Ok(bytes)
     }
 

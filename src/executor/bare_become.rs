@@ -47,7 +47,8 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Reads the next report and removes it. After a final one, the become user can write more, which do not count.
+    /// Reads the next report and removes it. Reports after a final one are ignored, because the become user can write
+    /// them.
     pub(super) fn read(&mut self, stream: &mut Vec<u8>, word: &str) {
         let mark = format!("{ASKS_MARKER}{word} ");
         while matches!(self, Asker::Unknown | Asker::Validation)

@@ -67,9 +67,9 @@ impl Expected {
             Event::Output { .. } => "sent output that was not asked for",
             Event::FileData => "sent a file that was not asked for",
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => {
-                "spoke of a lock for a task that needs none"
+                "reported a lock for a task that needs none"
             }
-            Event::NotRun => "refused a task as out of turn that has no turn",
+            Event::NotRun => "skipped a task as if one before it had failed, although none was sent before it",
             _ => "reported a failed `become` of a task without `become`",
         };
         if allowed { Ok(()) } else { Err(what.to_owned()) }

@@ -310,6 +310,6 @@ fn keep_end(bytes: &mut Vec<u8>) {
 pub(super) fn random_word() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Error::Controller { message: format!("the system has no random numbers: {error}") })?;
+        .map_err(|error| Error::Controller { message: format!("the system provides no random numbers: {error}") })?;
     Ok(hex::encode(bytes))
 }

@@ -127,7 +127,8 @@ pub(crate) async fn serve<S: Site>(listener: TcpListener, site: Arc<S>, tls: Opt
     }
 }
 
-/// Refuses a client because there are too many, as far as its buffer takes the sentence. Over TLS it sees only the end.
+/// Refuses a client because too many are connected. It gets as much of the answer as its buffer takes; over TLS, it
+/// sees only the connection close.
 fn turn_away(stream: &TcpStream) {
     let text = format!("{CONNECTIONS} connections are open, which is the limit; try again later\n");
     let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n";
@@ -160,7 +161,7 @@ async fn connection<S: Site>(
         .max_headers(HEADERS)
         .keep_alive(false)
         .title_case_headers(true);
-    // A client that ends early, or whose request is none, wants no more.
+    // An error means that the client left early or sent an invalid request; neither waits for more.
     let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
 }
 
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_requests_are_refused_at_once() {
+    async fn unsupported_requests_are_refused_at_once() {
         let long = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(HEAD));
         let cases: [(&[u8], &str); 5] = [
             (b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", "405 "),

@@ -129,7 +129,7 @@ fn role(names: &Names, path: &Path, name: &str) -> Vec<Location> {
 
 /// A file, searched where a run searches it: in the folder of the role, and beside the document.
 fn files(document: &Path, folder: &str, name: &str) -> Vec<Location> {
-    // Free text has further options behind the file.
+    // In free text, options may follow the name of the file.
     let name = name.split_whitespace().next().unwrap_or_default();
     let role = role_of(document);
     let beside = document.parent().map(Path::to_owned);

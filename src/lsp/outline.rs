@@ -149,7 +149,7 @@ impl<'t> Line<'t> {
         self.text.get(self.value.clone()).unwrap_or_default()
     }
 
-    /// Whether the value is a text that goes on in the next lines.
+    /// Whether the value is a block scalar, which continues on the next lines.
     fn opens_text(&self) -> bool {
         self.key.is_some() && self.value().starts_with(['|', '>'])
     }

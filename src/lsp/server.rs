@@ -169,7 +169,7 @@ impl Server {
                 }
                 self.notified(notification)?;
             }
-            // The server asks nothing.
+            // The server sends no requests, so it expects no responses.
             Event::Incoming(Incoming::Message(Message::Response(_))) => {}
         }
         Ok(None)
@@ -222,7 +222,7 @@ impl Server {
     fn respond(&mut self, request: Request) -> Response {
         let (id, method) = (request.id.clone(), request.method.clone());
         let answer = catch_unwind(AssertUnwindSafe(|| self.answer(request))).unwrap_or_else(|_| {
-            Err((ErrorCode::InternalError, format!("`{method}` failed: this is a fault of windlass")))
+            Err((ErrorCode::InternalError, format!("`{method}` failed because of a bug in windlass")))
         });
         match answer {
             Ok(value) => Response::new_ok(id, value),
@@ -318,7 +318,7 @@ impl Server {
         match outcome {
             Ok(Ok(problem)) => problem.map_or(Ok(()), |problem| self.show(problem)),
             Ok(Err(error)) => Err(error),
-            Err(_) => self.show(format!("`{}` failed: this is a fault of windlass", notification.method)),
+            Err(_) => self.show(format!("`{}` failed because of a bug in windlass", notification.method)),
         }
     }
 

@@ -79,7 +79,7 @@ fn work(load: &Load, severity: Severity, jobs: &Receiver<Job>, events: &SyncSend
         let outcome = catch_unwind(AssertUnwindSafe(|| worker.check(load, job)));
         let checked = outcome.unwrap_or_else(|_| {
             worker.workspace = Workspace::with_limit(MOST_FILES);
-            Err(Error::new("a check failed: this is a fault of windlass; other documents are checked on"))
+            Err(Error::new("a check failed because of a bug in windlass; other documents are still checked"))
         });
         let checked = checked.unwrap_or_else(|error| {
             let place = error.span().filter(|span| span.is_located());

@@ -192,7 +192,7 @@ impl HostFacts {
     }
 
     /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. The cache knows which
-    /// are `free`, unless ansible-core wrote it; then all are that no built-in module reports.
+    /// ones are `free`, unless ansible-core wrote it; then every fact is that no built-in module reports.
     pub fn of_cache(facts: &Value, free: Option<HashSet<String>>) -> HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
         let is_free = |name: &str, value: &Value| match &free {
@@ -214,7 +214,8 @@ impl HostFacts {
         read
     }
 
-    /// Drops facts of other names, and lets the rest yield if facts of these names do. Those that yielded still do.
+    /// Drops facts of other names. If facts of these names yield to variables of the project, all the rest do from now
+    /// on; otherwise, those that yielded still do.
     pub(crate) fn limit(&mut self, names: FactNames) {
         self.kept.retain(|(name, value)| names.allow(name, value));
         if names.are_free() {

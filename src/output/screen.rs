@@ -87,7 +87,7 @@ impl Screen {
 
 impl Output for Screen {
     fn wants_live(&self) -> bool {
-        // A key may ask for it.
+        // The footer's keys can switch live output on.
         self.live || self.has_footer
     }
 

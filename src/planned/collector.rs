@@ -122,7 +122,7 @@ impl Collector {
         }
         let items = self.items.remove(&key).unwrap_or_default();
         let worst = items.iter().map(|item| item.status).min_by_key(|status| severity(*status));
-        // A loop fails as a whole where its items have been forgiven or it could not start.
+        // A loop can fail although failures of its items are ignored, or before its first item.
         let status = if status == Status::Failed { status } else { worst.unwrap_or(status) };
         let mut parts: Vec<Part> = if items.is_empty() { vec![part] } else { items };
         parts.retain(|part| !matches!(part.status, Status::Unchanged | Status::NotRun | Status::Skipped));

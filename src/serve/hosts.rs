@@ -149,7 +149,7 @@ impl View<'_> {
     }
 }
 
-/// Variables of a host as they are written, by name, with the place that wins.
+/// Variables of a host as written, by name, each with the place whose value wins.
 fn variables(inventory: &Inventory, host: &Host) -> std::result::Result<Vec<Json>, String> {
     let layers = inventory.layers(host).map_err(|error| error.to_string())?;
     let mut found: BTreeMap<&str, Json> = BTreeMap::new();

@@ -10,7 +10,7 @@ use super::plugins::of_plugins;
 /// Environment variables, and sections and keys of ansible.cfg. Of several that are set the last one counts.
 type Places = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-/// Plugin settings with an effect: for connections `ssh`'s, and the shell's.
+/// Settings of plugins that have an effect: of the connection `ssh`, and of the shell.
 const OF_PLUGINS: &[(&str, &[&str])] = &[
     ("ssh", &["host_key_checking", "reconnection_retries", "ssh_args", "ssh_common_args", "ssh_extra_args", "timeout"]),
     ("sh", &["async_dir", "remote_tmp"]),

@@ -250,7 +250,7 @@ async fn listen(
             Ok(Some(ToWorker::Run(slot))) => link.ordered(slot, Order::Run),
             Ok(Some(ToWorker::Done(slot, outcome))) => link.ordered(slot, Order::Take(outcome)),
             Ok(Some(ToWorker::Welcome(_) | ToWorker::Alive)) => {}
-            // A process that has followed to the end of the run ends by itself in this time.
+            // Meanwhile, a process that has followed the run to its end ends by itself.
             Ok(Some(ToWorker::End)) => {
                 sleep(REST).await;
                 break 0;

@@ -135,7 +135,7 @@ impl SentResult {
             (Mark::Interrupted, result.is_interrupted()),
         ];
         let mut values: Map<_, _> = result.iter().map(|(key, value)| (key.to_string(), written(value))).collect();
-        // An item that was reported has its large values on disk alone.
+        // Large values of an item that was reported are only on disk.
         let whole = if result.is_on_disk() { result.to_value() } else { Value::default() };
         for key in whole.try_iter().into_iter().flatten() {
             let name = key.as_str().unwrap_or_default().to_owned();

@@ -81,7 +81,7 @@ impl Rekey<'_> {
         let data = match windlass_bounds::read_up_to(path, LARGEST) {
             Ok(data) => data,
             Err(error) if is_named => return Err(Error::new(format!("{place} cannot be read: {error}"))),
-            // Large files and files of others have no variables. A vaulted one would be missed.
+            // Large and unreadable files hardly contain variables. The report names them, in case one is vaulted.
             Err(error) => {
                 rekeyed.left.push(format!("{place}: left as it is, because it cannot be read: {error}"));
                 return Ok(());

@@ -28,8 +28,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The parts of a request that are needed, without its form. `None` if one is no text, or repeats where only one
-    /// may be.
+    /// The parts of a request that are needed, without its form. `None` if one is not text, or if a header that may
+    /// occur once occurs again.
     pub(super) fn of<B>(request: &hyper::Request<B>, peer: SocketAddr) -> Option<Request> {
         let uri = request.uri();
         let named = only(request.headers(), "host")?;
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// The value of a header; `None` if it is no text, or is given more than once.
+/// The value of a header, `Some(None)` without one; `None` if it is not text, or occurs more than once.
 fn only<'a>(headers: &'a header::HeaderMap, name: &str) -> Option<Option<&'a str>> {
     let mut all = headers.get_all(name).iter();
     let value = all.next().map(header::HeaderValue::to_str).transpose().ok()?;
