@@ -339,7 +339,7 @@ fn package_of_a_hostile_host_is_not_locked() {
     assert!(fs::read_to_string(lock).unwrap().contains("\"url\": \"http://example.com/pool/socat_1.7%2bb1.deb\""));
 }
 
-/// The host that resolves chooses what all hosts of its system install, so workers do only where no control plane can.
+/// The resolving host decides what all hosts of its system install, so a worker resolves only if no control plane can.
 #[test]
 fn packages_are_resolved_on_a_control_plane_of_the_system() {
     let folder = tempfile::tempdir().unwrap();

@@ -397,7 +397,7 @@ fn versions_that_end_on_the_way_are_searched() {
     let found = ending("1.21.2", "1.25.0");
     assert!(found.contains("extensions/v1beta1") && found.contains("podsecuritypolicies.policy"), "{found}");
     assert!(!found.contains("v2beta2"), "{found}");
-    // A version that has ended already is no news.
+    // A version that is no longer served does not end again.
     assert!(!ending("1.25.2", "1.26.0").contains("policy/v1beta1"));
 }
 
