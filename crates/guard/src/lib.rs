@@ -123,7 +123,7 @@ pub fn start() -> Start {
 }
 
 impl Start {
-    /// Stops a process group should this process die first. Without [`install`] it has no effect.
+    /// Stops a process group if this process dies first. Without [`install`] it has no effect.
     pub fn watch_group(self, group: Pid) -> Watched {
         Watched::new(Some(Entry::Group(group.as_raw_nonzero().get())))
     }

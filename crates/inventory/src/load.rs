@@ -288,7 +288,7 @@ impl Loader<'_> {
         if path.is_dir() { self.directory(path) } else { self.candidate(Candidate::new(path.to_string_lossy(), path)) }
     }
 
-    /// Like [`Self::path`], for an entry of a directory, which is no pipe that the user named.
+    /// Like [`Self::path`], for an entry of a directory, which is never a pipe that the user named.
     fn found(&mut self, path: &Path) -> Result<bool, Error> {
         let found = fs::metadata(path).ok().filter(|found| !found.is_dir());
         match found.map_or(Ok(()), |found| windlass_bounds::regular(&found)) {

@@ -124,7 +124,7 @@ until_2_18! {
     loops_over_keys,
     /// `var` of `debug` is rendered as a template unless it is one.
     renders_debug_var,
-    /// Null is no text for an argument of a role.
+    /// Null is not a valid text for an argument of a role.
     refuses_null_arguments,
     /// `omit` is an ordinary name for a variable.
     allows_variable_omit,

@@ -399,8 +399,8 @@ impl Inner {
     }
 }
 
-/// Value of a short text that is no template, a number or a boolean. It is as quickly made as found among the rendered
-/// values, and every task reads some twenty of them for its connection.
+/// Value of a number, a boolean, or a short text that is not a template. Creating it is as fast as finding it among the
+/// rendered values, and every task reads some twenty of them for its connection.
 fn constant(node: &Node) -> Option<Value> {
     match &node.value {
         Yaml::String(text) if text.len() > 256 || is_template(text) => None,
@@ -606,7 +606,7 @@ impl Context {
         }
     }
 
-    /// The rendered value of a variable that the project has set; facts are none.
+    /// The rendered value of a variable that the project has set, which excludes facts.
     pub fn own_variable(&self, name: &str) -> Result<Option<Value>, Error> {
         match self.0.raw_of(name, |scope| scope.get_own(name)) {
             Some(Variable::Text(node)) => self.render(&node).map(Some),
