@@ -149,7 +149,7 @@ pub struct Opt {
     pub choices: &'static [&'static str],
     /// Whether the value is secret.
     pub no_log: bool,
-    /// Whether a text is the path of a file with the value, which is no secret.
+    /// Whether a text is the path of a file with the value. A path is not a secret.
     pub may_be_path: bool,
     /// Whether the text may be an address that contains a password.
     pub address: bool,

@@ -144,10 +144,10 @@ fn request_that_only_go_understands_is_not_approved() {
         let lines = lines.join("\n");
         object(&format!("-----BEGIN CERTIFICATE REQUEST-----\n{lines}\n-----END CERTIFICATE REQUEST-----\n"))
     };
-    refused(encoded(&[&der[..], &[0]].concat()), "no strict DER");
+    refused(encoded(&[&der[..], &[0]].concat()), "not strict DER");
     // The length of the whole in three bytes, where two are enough.
     assert_eq!(der[1], 0x82);
-    refused(encoded(&[&[der[0], 0x83, 0], &der[2..]].concat()), "no strict DER");
+    refused(encoded(&[&[der[0], 0x83, 0], &der[2..]].concat()), "not strict DER");
     *der.last_mut().unwrap() ^= 1;
     refused(encoded(&der), "signature is not valid");
 }

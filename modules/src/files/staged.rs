@@ -166,7 +166,8 @@ impl Staged {
         }
         if !self.temporary.is_still(&self.file) {
             return Err(Failure::new(format!(
-                "{} was not written: somebody exchanged the new file in {} while it was being written. See who may write to that directory.",
+                "{} was not written: somebody replaced the new file in {} while it was being written. See who may \
+                 write to that directory.",
                 target.display(),
                 directory_of(&target).display()
             )));

@@ -265,7 +265,7 @@ fn same_content(source: &Source, path: &Path, sum: &str, host: &Host) -> Result<
 }
 
 /// Runs the command that validates a new file, on a copy in a directory of ours: the command may execute what it reads,
-/// and the owner of the file's own directory could exchange it.
+/// and the owner of the file's own directory could replace it.
 pub fn validate(command: Option<&str>, staged: &mut Staged, host: &Host) -> Result<(), Failure> {
     let Some(command) = command else { return Ok(()) };
     let scratch = Scratch::new()?;

@@ -30,7 +30,7 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 pub(super) struct Running {
     child: Child,
     group: Pid,
-    /// Stops the group should this process die; `None` once the process has ended.
+    /// Stops the group if this process dies; `None` once the process has ended.
     watched: Option<Watched>,
     reaped: bool,
 }

@@ -352,13 +352,13 @@ fn mount(entry: &Entry, fstab: &str, only_now: bool, host: &Host) -> Result<(), 
     run(command, &what, host)
 }
 
-/// Whether nobody else can exchange a directory on the way to the mount point.
+/// Whether nobody else can replace a directory in the path of the mount point.
 fn is_ours(point: &str) -> bool {
     Place::of(Path::new(point), Link::Follow, Purpose::Run).is_ok()
 }
 
-/// Mounts where somebody else could exchange a directory of the path. So the mount point is the working directory of
-/// `mount`, which does not make a path of it again.
+/// Mounts where somebody else could replace a directory of the path. So the mount point is the working directory of
+/// `mount`, which does not resolve a path again.
 fn mount_open(entry: &Entry, options: &str, what: &str, host: &Host) -> Result<(), Failure> {
     let place = place(&entry.point)?;
     let node = place.existing().map_err(|error| Failure::new(format!("{what}: {}.", reason(&error))))?;

@@ -101,7 +101,7 @@ fn walk(
     patterns: &[Pattern],
     builder: &mut tar::Builder<io::BufWriter<File>>,
 ) -> io::Result<()> {
-    // Opened by the rule of `way`, because the owner of a folder may exchange its entries while they are packed.
+    // Opened by the rule of `way`, because the owner of a folder may replace its entries while they are packed.
     let follow = Link::follow_if(below.as_os_str().is_empty());
     let folder = Place::of(&root.join(below), follow, Purpose::Read)?;
     let mut entries: Vec<_> = std::fs::read_dir(handle(folder.existing()?))?.collect::<Result<_, _>>()?;

@@ -47,7 +47,7 @@ pub(crate) enum Purpose {
     /// Create, replace, remove or change.
     Write,
     /// Execute. Only root and the effective user may be able to change the file, and every directory and link on the
-    /// way to it. So until it is executed, nobody else can exchange it.
+    /// way to it. So until it is executed, nobody else can replace it.
     Run,
 }
 

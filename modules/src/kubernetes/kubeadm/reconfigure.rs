@@ -27,7 +27,7 @@ use crate::{
 
 /// Static pods in the order in which they change: each depends on those before it.
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-/// Runs a program with one folder in the place of another one.
+/// Runs a program with one folder in place of another.
 const WITH_FOLDER: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
 /// Bytes after which the kernel cuts the name of a process.
 const NAME_LENGTH: usize = 15;

@@ -62,10 +62,10 @@ impl Request {
     /// Reads a request in PEM and verifies its signature. Fails with the reason.
     pub(super) fn read(pem: &[u8]) -> Result<Request, &'static str> {
         let der = from_pem(pem)?;
-        let parts = whole(&der).and_then(|all| parts(&all, SEQUENCE)).ok_or("its encoding is no strict DER")?;
-        let [content, algorithm, signature] = &*parts else { return Err("it is no signing request") };
-        let fields = self::parts(content, SEQUENCE).ok_or("its encoding is no strict DER")?;
-        let [version, subject, key, attributes] = &*fields else { return Err("it is no signing request") };
+        let parts = whole(&der).and_then(|all| parts(&all, SEQUENCE)).ok_or("its encoding is not strict DER")?;
+        let [content, algorithm, signature] = &*parts else { return Err("it is not a signing request") };
+        let fields = self::parts(content, SEQUENCE).ok_or("its encoding is not strict DER")?;
+        let [version, subject, key, attributes] = &*fields else { return Err("it is not a signing request") };
         if (version.tag, version.body) != (INTEGER, &[0]) {
             return Err("its version is not supported");
         }

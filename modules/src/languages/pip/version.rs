@@ -16,14 +16,14 @@ pub(super) struct Version {
 struct Phase {
     /// Letter and number of a pre-release; `z` for the release itself.
     before: (u8, u64),
-    /// Number of the post-release plus one; 0 if it is none.
+    /// Number of the post-release plus one; 0 if the version is not a post-release.
     post: u64,
-    /// Number of the development version; the maximum if it is none.
+    /// Number of the development version; the maximum if the version is not one.
     dev: u64,
 }
 
 impl Version {
-    /// Parses a version; `None` for a text that is no version.
+    /// Parses a version; `None` for a text that is not a version.
     pub(super) fn parse(text: &str) -> Option<Version> {
         let text = text.trim().to_lowercase();
         let text = text.strip_prefix('v').unwrap_or(&text);

@@ -82,7 +82,7 @@ fn of_value(definition: &Value) -> Result<Vec<Value>, String> {
 /// Fills in what the definition leaves out from the arguments.
 fn complete(definition: &mut Value, args: &Args) -> Result<(), String> {
     let shown = definition.to_string().chars().take(60).collect::<String>();
-    let wrong = || format!("an object is a mapping, and this is none: {shown}");
+    let wrong = || format!("an object must be a mapping, not {shown}");
     let map = definition.as_object_mut().ok_or_else(wrong)?;
     for (key, option) in [("kind", "kind"), ("apiVersion", "api_version")] {
         if map.get(key).is_none_or(Value::is_null) {
