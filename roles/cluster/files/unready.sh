@@ -45,7 +45,8 @@ printf '%s\n' "$subject is not ready: $(printf '%s\n' "$answer" | tail -n 1)"
     template=$template'{{ range .status.containerStatuses }}'$container'{{ end }}{{ end }}'
 }
 
-# The first of each workload's containers, crashed ones before others; one that is done or has to wait is no reason.
+# The first of each workload's containers, crashed ones before others; a container that is done or has to wait is not a
+# reason.
 reasons() {
     kubectl get pods "${pods:---all-namespaces}" --output "go-template=$template" |
         awk -F ';' -v OFS=';' -v workload="$name" -v kind="$kind" '

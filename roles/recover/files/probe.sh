@@ -109,8 +109,8 @@ pod() {
         say "$1.process" inactive
         return
     fi
-    # A member that fails at each start may run right now. kubelet also ends one that does not answer, which is no
-    # failure of the member's.
+    # A member that fails at each start may run right now. kubelet also ends one that does not answer, although the
+    # member has not failed.
     fatal=$([ -n "$2" ] || pod_log etcd 2 |
         grep -E ' [CF] \| |level":"(fatal|panic)|panic:|been permanently removed' | tail -n 1)
     [ -z "$fatal" ] || say "$1.log" "$fatal"
