@@ -37,7 +37,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     for key in ["src", "regexp", "ignore_hidden", "delimiter", "decrypt"] {
         args.shift_remove(key);
     }
-    // The module then describes the file like one of the host.
+    // The module then returns the same keys as for a file of the host.
     args.insert("remote_src".into(), Value::from(true));
     super::files::written(context, args, Content::of_bytes(&src, joined)).await
 }

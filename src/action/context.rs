@@ -22,7 +22,7 @@ use crate::output::{Event, Events, Secrets, Spending};
 use crate::playbook::{Files, Task};
 use crate::vars::{ConnectionVariables, World};
 
-/// Parts of a request that most have not.
+/// Parts of a request that most requests lack.
 #[derive(Default)]
 pub(super) struct Outgoing<'a> {
     /// Connection to use instead of the task's own.
@@ -219,7 +219,7 @@ impl ActionContext {
         self.content_made(path, decrypt)
     }
 
-    /// Content of a file that is no input of the run, such as one that a plugin has made.
+    /// Content of a file that is not an input of the run, such as one that a plugin has made.
     pub(super) fn content_made(&self, path: &Path, decrypt: bool) -> Result<Content, Failure> {
         let senders = match self.world.run.settings.connect.peer_transfer {
             true => Senders::Hosts,
@@ -366,7 +366,7 @@ impl ActionContext {
         Ok((result, completed.received))
     }
 
-    /// Request for a module, for now and in no turn.
+    /// Request for a module to be sent at once, outside any sequence.
     fn request(
         &self,
         connection: &ConnectionVariables,

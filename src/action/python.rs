@@ -38,7 +38,7 @@ pub(super) async fn run(context: &ActionContext, module: &ForeignModule, plugin:
     if let Some(reason) = answer.get("unreachable").and_then(Json::as_str) {
         return Err(Failure::Unreachable(reason.to_owned()));
     }
-    // It may hold what the host answered, so it can be no more than a result of the host.
+    // It may contain the host's answer, so it is treated as a result from the host.
     let result = answer.get("result").map(unpacked).unwrap_or_default();
     let result = context.result(&context.connection.target.name, &module.described(), &result)?;
     let result = foreign::completed(result);

@@ -25,7 +25,7 @@ use crate::vars::{FindPython, Run, World, connection_variables};
 ///
 /// Reads only, and contacts no host. Programs that are sources of the inventory or of vault passwords run, and so does
 /// `Match exec` of ssh_config; lookups that run programs or write files do not. Each line that is not `ok` names
-/// its remedy. Exits with 1 if a line is a `problem`; `note` marks a lack that only some runs notice.
+/// its remedy. Exits with 1 if a line is a `problem`; `note` marks something missing that only some runs need.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor\n  windlass doctor -i inventory/production")]
 pub(super) struct Arguments {
@@ -229,7 +229,7 @@ fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
     let sources = settings.inventory.sources.join("`, `");
     match (loaded, warnings.first()) {
         (Err(error), _) => {
-            let remedy = "mend it, then try `windlass inventory --graph`";
+            let remedy = "fix it, then try `windlass inventory --graph`";
             (Finding::problem(INVENTORY, error.to_string(), remedy), None)
         }
         (Ok(_), Some(warning)) => {

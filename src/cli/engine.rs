@@ -119,7 +119,7 @@ impl EngineOptions {
         self.engine == Some(Kind::Kubernetes)
     }
 
-    /// Fails if only a run in a cluster could heed an option.
+    /// Fails for options that apply only to runs in a cluster.
     pub(super) fn check(&self) -> Result<()> {
         let given = [
             ("--engine-image", self.engine_image.is_some()),
@@ -185,7 +185,7 @@ impl Followed for Terminal {
     }
 }
 
-/// Prints a run to its end. The first signal cancels it, and the second ends this program alone. A lost terminal leaves
+/// Prints a run to its end. The first signal cancels it, and the second ends only this program. A lost terminal leaves
 /// it as it is.
 fn follow(client: &Client, run: String, settings: &Settings, printer: &Printer) -> Result<u8> {
     let state = State::at(&State::of(settings)?.folder("engine")?);

@@ -166,7 +166,7 @@ impl Fleet {
     }
 
     /// The command with a cluster's name and inventory. In a session of its own, it cannot ask at the terminal. Signals
-    /// reach it through this program alone, so that they end it once and in order.
+    /// reach it only through this program, so that they end it once and in order.
     fn command(&self, cluster: &Cluster) -> Result<Command> {
         let words: Vec<String> = self.arguments.command.iter().map(|word| word.replace(NAME, &cluster.name)).collect();
         // Options of further commands may follow `--`.
@@ -174,7 +174,7 @@ impl Fleet {
         let mut command = Command::new(super::child::own_program()?);
         command.args(own).args(["-i", &cluster.source]).args(rest).stdin(Stdio::null());
         command.env(SESSION, std::process::id().to_string());
-        // A cluster without hosts, because its inventory cannot be read, is no success.
+        // A cluster without hosts, because its inventory cannot be read, is not a success.
         command.env("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "true");
         if !self.arguments.quiet {
             // This program logs the lines that it prints, with the cluster's name.

@@ -167,7 +167,8 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
     Ok(())
 }
 
-/// Reports the times of an earlier run, while this one begins.
+/// Looks for the times of a similar earlier run in the background, and reports them for the estimate of the remaining
+/// time.
 fn expect(alike: Alike, state: State, shared: &Shared) {
     let events = shared.events.clone();
     tokio::task::spawn_blocking(move || {
@@ -281,7 +282,7 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
         return;
     }
     let _ = match output.failures {
-        // An error that ended the run itself is printed after this, and must be mended first.
+        // An error that ended the run itself is printed after this, and must be fixed first.
         _ if code == 0 || failed.is_empty() => return,
         FailureForm::Readable => shared.events.send(Event::Notice(advice)),
         FailureForm::Listed if output.progress != Progress::None => {

@@ -230,7 +230,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Kind of the answer to a command that lacks its subcommand.
+/// Kind of clap's error for a command without its subcommand.
 const HELP_WITHOUT_VERB: clap::error::ErrorKind = clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 /// Parses a command line. One with a name of Ansible's has no subcommand, nor has its usage.

@@ -1,4 +1,4 @@
-//! Sends the trace of a finished run to a collector of OpenTelemetry. A run never fails by it.
+//! Sends the trace of a finished run to a collector of OpenTelemetry. A failure to send it never fails the run.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) async fn send(shared: &Shared) {
     };
     let path = recorder.path().to_owned();
     let (sender, receiver) = oneshot::channel();
-    // A thread of its own: the runtime would wait for one of its own until the collector answers.
+    // A separate thread: the runtime would wait for one of its own threads until the collector answers.
     std::thread::spawn(move || drop(sender.send(deliver(&endpoint, &path))));
     let sent = match tokio::time::timeout(TRACE, receiver).await {
         Ok(Ok(sent)) => sent,

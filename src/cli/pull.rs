@@ -134,7 +134,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     say(&shown_arguments(std::env::args(), &Secrets::of_process()).join(" "));
     sleep(most, &printer);
     let (code, changed) = fetch(arguments, url, &dest, &names)?;
-    // The signature may refuse the very commit that was fetched.
+    // The failure may be a bad signature of the fetched commit, which must not run.
     if code != 0 && (!arguments.force || arguments.verify_commit) {
         return Ok(code);
     }

@@ -494,7 +494,8 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         };
         let (signal, outcome) = tokio::select! {
             outcome = work => match signals::missed() {
-                // Otherwise work that ended early for want of a program that the signal ended would look complete.
+                // A signal may have ended a program that the work needed. Without this, work cut short that way would
+                // look complete.
                 Some(signal) => (signal, outcome),
                 None => return outcome,
             },
@@ -503,12 +504,12 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
         let sentence = format!("[ERROR]: {}: ended before a task was running.", signal.name);
         Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
         match outcome {
-            // The error is only that the signal ended a wait for a pipe.
+            // This error only means that the signal ended a wait for a pipe.
             Err(_) if windlass_bounds::was_interrupted() => Ok(signal.code),
             outcome => outcome.map(|_| signal.code),
         }
     });
-    // Also where the work has not ended its output.
+    // The work may have stopped before it removed the footer.
     crate::output::end_footer();
     runtime.shutdown_timeout(THREADS);
     outcome

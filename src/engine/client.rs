@@ -82,7 +82,7 @@ impl Client {
         all.iter().try_for_each(|object| namespace.apply(object).map(drop))?;
         if workers > 0 {
             let indexed = workers::indexed(&pods, workers);
-            // An older server knows no limit of failures for each index.
+            // Older servers do not support a limit of failures for each index.
             let is_served = |predicted: Value| !predicted["spec"]["backoffLimitPerIndex"].is_null();
             let jobs = match namespace.predict(&indexed).is_ok_and(is_served) {
                 true => vec![indexed],
@@ -95,7 +95,7 @@ impl Client {
 
     /// Creates the namespace if it does not exist. Pods there may have no more rights than pods of runs.
     fn ensure_namespace(&self) -> Result<()> {
-        // Whoever may only work inside the namespace cannot read it.
+        // A user with rights only inside the namespace cannot read it.
         if !matches!(self.namespace.get(NAMESPACE, self.namespace.name()), Ok(None)) {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Client {
         Ok(end.and_then(|end| objects::read_end(&end, run, seal)))
     }
 
-    /// The key of a run, which whoever may read Secrets of the namespace gets.
+    /// The key of a run. Everybody who may read Secrets of the namespace can get it.
     pub(super) fn seal(&self, run: &str) -> Result<Seal> {
         let name = objects::lead_name(&name_of(run));
         let secret = self.namespace.get(SECRET, &name)?;

@@ -80,7 +80,8 @@ pub(super) fn of_run(pods: &Pods<'_>) -> Vec<Value> {
                 "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": pods.namespace.name() }],
             }),
         ),
-        // Nobody calls the pods, except workers the lead. They must reach whatever their hosts are.
+        // Nothing connects to the pods, except workers to the lead. Connections from them are not limited, because
+        // hosts can be anywhere.
         pods.object(
             NETWORK_POLICY,
             json!({ "spec": { "podSelector": { "matchLabels": { RUN: pods.run } }, "policyTypes": ["Ingress"] } }),
@@ -141,7 +142,7 @@ pub(super) fn job(pods: &Pods<'_>) -> Value {
     pods.object(JOB, json!({ "annotations": annotations, "spec": spec }))
 }
 
-/// Parts of a pod that others of its run do not have.
+/// Parts in which the pods of a run differ.
 #[derive(Default)]
 pub(super) struct Own {
     pub(super) part: &'static str,

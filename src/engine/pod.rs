@@ -27,7 +27,7 @@ const SLOWEST: Duration = Duration::from_secs(30);
 const SHARE: u32 = 100;
 /// Maximum size of the output that a run stores, in bytes. The rest is for its journal, with which it can be resumed.
 const OUTPUT: u64 = TOTAL / 2;
-/// Last lines of an output, and of an output and a journal, that are too long.
+/// Last line of an output that is too long, alone or together with its journal.
 const LONG_OUTPUT: &[u8] =
     b"\n[WARNING]: The run has printed more than 32 MiB. It goes on, but its output ends here.\n";
 const TOO_LONG: &[u8] =
@@ -90,7 +90,7 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
         if !held.was_ours {
             return Err(Error::new("another pod has resumed the run"));
         }
-        // Nobody else has worked, so this pod goes on, and knows more than is stored.
+        // No other pod has held the lease, so this one goes on. It has segments that are not stored yet.
         store.all().await;
     }
 }

@@ -317,7 +317,8 @@ impl<V: DeserializeOwned> Reader<V> {
                     let bytes = Wiped::from(bytes);
                     add(&self.counters.received, bytes.len());
                     if arriving.is_some() {
-                        // A large answer over a thin line is life; its own deadline bounds it.
+                        // Each part of a large answer over a slow link is a sign of life; the answer has a deadline of
+                        // its own.
                         self.pulse.moves();
                     }
                     self.decoder.extend(&bytes);

@@ -20,16 +20,17 @@ use windlass_protocol::{Become, OFFER, Offer, Peer, Request, Secret, TICKET};
 use super::call::{self, Allowed, Call};
 use super::live::Live;
 
-/// Hosts that get the same content from the controller at once.
+/// Maximum number of hosts that get the same content from the controller at once.
 const FROM_HERE: usize = 2;
-/// Hosts that one host sends to at once.
+/// Maximum number of hosts that one host sends to at once.
 const UPLOADS: usize = 2;
-/// Transfers that fail before a sender is no longer used.
+/// Number of failed transfers after which a sender is no longer used.
 const SENDER_FAILURES: u32 = 2;
-/// Transfers that fail, before any succeeds, until the run goes on without: the hosts do not reach each other.
+/// Number of failed transfers, before any success, after which the run stops using hosts as senders: they do not reach
+/// each other.
 const RUN_FAILURES: u32 = 3;
-/// Time in which some host must get a source, plus a second for each MiB. Then the controller sends to one host more:
-/// a host that never finishes must not stop the others.
+/// Time in which some host must get a source, plus a second for each MiB. Then the controller sends to one more host: a
+/// host that never finishes must not stop the others.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Seconds for a sender to prepare a transfer.
 const OFFER_DEADLINE: u64 = 10;
@@ -90,7 +91,7 @@ pub(super) struct Supply<V> {
 pub(super) struct Share<V> {
     distribution: Option<Arc<Distribution<V>>>,
     sender: Option<Arc<Sender<V>>>,
-    /// Executor of the sender, which would end in the middle of the transfer if the pool exchanged it.
+    /// Executor of the sender, which would end in the middle of the transfer if the pool replaced it.
     live: Option<Arc<Live<V>>>,
 }
 

@@ -41,7 +41,7 @@ const HEADERS: usize = 64;
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// Time to prepare an answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
-/// Rest after a connection that could not be accepted, such as for want of descriptors.
+/// Pause after a connection could not be accepted, for example for lack of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
 /// The contents of a server.

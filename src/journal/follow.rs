@@ -21,7 +21,7 @@ pub struct Follower {
     size: u64,
     /// Number of lines that were read.
     lines: usize,
-    /// Number of a line that is no record. A killed run may leave its last one so.
+    /// Number of a line that is not a record. A killed run may leave its last line incomplete.
     damaged: Option<usize>,
 }
 

@@ -14,11 +14,11 @@ use crate::settings::Settings;
 /// Maximum number of directory entries to examine.
 const ENTRIES: usize = 100_000;
 
-/// Number of attempts to lock a new journal, and the rest between them.
+/// Number of attempts to lock a new journal, and the pause between them.
 const LOOKS: usize = 100;
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Rest between as many looks whether a run that seems active has ended.
+/// Pause between [`LOOKS`] checks whether a run that seems active has ended.
 const END_LOOK: Duration = Duration::from_millis(20);
 
 /// The state directory.

@@ -175,7 +175,7 @@ impl<'p> Names<'p> {
         }
     }
 
-    /// Reads the words of a file. In an inventory that is no YAML, only values mention variables.
+    /// Reads the words of a file. In an inventory that is not YAML, only values mention variables.
     fn words(&mut self, file: &'p SourceFile, is_inventory: bool) {
         let has_assignments = is_inventory && file.kind == Kind::Text;
         let is_yaml = !matches!(file.kind, Kind::Template | Kind::Text);

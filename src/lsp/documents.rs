@@ -16,7 +16,7 @@ pub(super) const MOST_DOCUMENTS: usize = 200;
 /// A document as the editor shows it.
 pub(super) struct Document {
     pub(super) uri: Uri,
-    /// Absolute path; `None` for documents that are no files, which are not checked.
+    /// Absolute path; `None` for documents that are not files; these are not checked.
     pub(super) path: Option<PathBuf>,
     /// Version that the editor counts.
     pub(super) version: i32,

@@ -132,7 +132,7 @@ fn of_task<'t>(key: &'t str, on: On, neighbours: impl Fn() -> Vec<(&'t str, &'t 
     }
 }
 
-/// The module that a key of a task names. Keywords are none, although a module may have the same name.
+/// The module that a key of a task names. A keyword never names one, although a module may have the same name.
 fn as_module(key: &str) -> Option<&'static Spec> {
     builtin::spec(key).filter(|_| !crate::playbook::keyword::is_keyword(key, On::Task))
 }

@@ -16,7 +16,7 @@ const LARGEST_HEADERS: u64 = 4 << 10;
 pub(super) enum Incoming {
     /// A message.
     Message(Message),
-    /// A body that is no message, with the reason. The next one can be read.
+    /// A body that is not a message, with the reason. The next one can be read.
     Malformed(String),
     /// A message that was skipped because of this size in bytes.
     Oversized(u64),
@@ -82,7 +82,7 @@ impl<W: Write> Sender<W> {
         Message::Notification(Notification { method: method.to_owned(), params }).write(&mut self.0)
     }
 
-    /// Answers a body that is no message. Without its id, the response has none.
+    /// Answers a body that is not a message. Since its id is unknown, the response has none.
     pub(super) fn reject(&mut self, reason: &str) -> std::io::Result<()> {
         let error = json!({"code": lsp_server::ErrorCode::ParseError as i32, "message": reason});
         let body = json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string();

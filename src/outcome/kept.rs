@@ -77,7 +77,8 @@ impl Kept {
     ) -> Result<Counted, String> {
         let mut needed = size_of_result(result, is_registered);
         let mut obstacle = None;
-        // They count when they are stored: the values that the items of a loop set replace each other.
+        // Effects count only once they are stored, because each item of a loop may replace the values that the item
+        // before it has set.
         let set: Size = result.effects().iter().map(size_of_effect).sum();
         let totals = |needed: Size| (of_host + set + needed, self.total() + set + needed);
         let (host_total, run_total) = totals(needed);

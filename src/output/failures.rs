@@ -213,7 +213,7 @@ fn alike(found: &[Failure]) -> Vec<(&Failure, Vec<&str>)> {
     groups.into_values().collect()
 }
 
-/// The message with a mark in place of a host's name, where that is no part of another word.
+/// The message with a mark in place of a host's name, where the name is not part of another word.
 fn without_name(message: &str, name: &str) -> String {
     let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '-';
     let (mut text, mut end) = (String::new(), 0);

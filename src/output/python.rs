@@ -56,9 +56,9 @@ pub(super) type Costs = Arc<Mutex<Vec<(String, Duration, u64)>>>;
 pub(super) struct PythonCallbacks {
     /// Masks and escapes what they print.
     printer: Printer,
-    /// The one that writes the standard output, if that is in Python.
+    /// The callback that writes the standard output, if it is in Python.
     stdout: Option<String>,
-    /// Whether those in the folders of the project run without a mention.
+    /// Whether callbacks in the folders of the project run although no setting names them.
     finds_own: bool,
     /// Names in `callbacks_enabled` that are not built in.
     enabled: Vec<String>,

@@ -145,7 +145,7 @@ impl Store {
 
     /// When and by whom repairs were paused, if they are.
     pub fn paused(&self) -> Option<String> {
-        // An unreadable switch is still a switch.
+        // The file pauses repairs even if it cannot be read.
         let path = self.file("paused");
         path.exists().then(|| windlass_bounds::read_text(path).unwrap_or_default().trim().to_owned())
     }

@@ -146,7 +146,7 @@ impl Audit {
         write().map_err(|error| fail(&error))
     }
 
-    /// The last records, newest first, and the number of lines that are none.
+    /// The last records, newest first, and the number of lines that are not records.
     pub(super) fn last(&self, count: usize) -> Result<(Vec<Record>, usize)> {
         let read = || -> std::io::Result<Vec<u8>> {
             let mut file = File::open(&self.path)?;

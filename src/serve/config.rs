@@ -121,7 +121,7 @@ impl ConfigFile {
                 .hint(format!("own it, and run `chmod go-w {shown}`")));
         }
         let bytes = windlass_bounds::read_from(file, SIZE as u64).map_err(|error| fail(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| fail("it is no text in UTF-8".to_owned()))?;
+        let text = String::from_utf8(bytes).map_err(|_| fail("it is not UTF-8".to_owned()))?;
         Config::parse(&shown.to_string(), text, &self.clusters)
     }
 }

@@ -150,7 +150,7 @@ impl Field {
             (value, _) => {
                 let mut problems = self.problems(value.as_ref());
                 if problems.is_empty() && !value.as_ref().is_none_or(|value| fits(value, self.kind, self.elements)) {
-                    problems.push(format!("`{}` has a text that is no value of its type", self.name));
+                    problems.push(format!("`{}` has a text that is not a value of its type", self.name));
                 }
                 problems
             }
@@ -159,7 +159,7 @@ impl Field {
             true => Ok(value),
             // The sentences about a value contain it.
             false if self.is_secret && value.is_some() => {
-                Err(vec![format!("the value of `{}` is none that its specification allows", self.name)])
+                Err(vec![format!("the value of `{}` does not match its specification", self.name)])
             }
             false => Err(problems),
         }
@@ -225,7 +225,7 @@ impl Field {
     }
 }
 
-/// Fails if a name is no name of a variable, or that of a variable of connections.
+/// Fails if a name is not a valid name of a variable, or names a variable of connections.
 fn check_name(name: &str, node: &Node) -> Result<()> {
     if !is_identifier(name) {
         return Err(Error::parse(format!("`{name}` is not a name of a variable"), &node.span));

@@ -14,7 +14,7 @@ pub(crate) const SIZE: u64 = 1 << 20;
 pub(crate) struct Given {
     /// Values by name.
     pub(crate) variables: Map<String, Json>,
-    /// Names of those whose texts must not be shown.
+    /// Names of the variables whose texts must not be shown.
     pub(crate) secret: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ const RUNS: usize = 2000;
 /// Runs that are shown.
 #[derive(Debug, Clone)]
 pub enum Scope {
-    /// Those that were started in this directory, or whose playbooks are below it.
+    /// Runs that were started in this directory, or whose playbooks are below it.
     Directory(PathBuf),
     /// All.
     All,

@@ -292,7 +292,7 @@ fn keep_errors(mut errors: impl Read, start: &Start) {
 
 /// Notes the id and the end of a run.
 fn watch(start: &Start, audit: &Audit, state: &State) {
-    // A trail that cannot be written refuses the next start.
+    // If the trail cannot be written, the next start is refused.
     let add = |record: Record| drop(audit.add(record));
     let about = |event| Record { event, start: Some(start.id.clone()), run: start.run(), ..Record::default() };
     let pid = start.running().child.id();

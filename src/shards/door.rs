@@ -132,7 +132,7 @@ impl Door {
                             handshakes.spawn(greet(keys.clone(), stream));
                         }
                         Ok(_) => {}
-                        // Such as for want of descriptors.
+                        // For example, for lack of descriptors.
                         Err(_) => sleep(LOOK).await,
                     },
                     Some(done) = handshakes.join_next() => {

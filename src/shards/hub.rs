@@ -68,9 +68,10 @@ pub(super) struct Worker {
     /// Whether the lead runs the tasks of its hosts.
     is_lost: AtomicBool,
     pub(super) has_ended: AtomicBool,
-    /// Whether it took another path than the lead, as its successor would.
+    /// Whether it took another path than the lead. A process in its place would do the same.
     pub(super) has_strayed: AtomicBool,
-    /// Bytes of what it has printed apart from its tasks, and of values that it wants to be masked.
+    /// Size of the text that it has printed apart from its tasks, and of the values that it wants to be masked, in
+    /// bytes.
     pub(super) said: AtomicUsize,
     pub(super) secrets: AtomicUsize,
     /// Counts its connections, of which only the newest lives.
@@ -102,10 +103,10 @@ impl Worker {
     }
 }
 
-/// Messages to the workers. Each is shared by all that get it.
+/// Messages to the workers. All recipients share one copy of each.
 #[derive(Debug)]
 struct Sending {
-    /// Lines to the workers that are connected and have all messages so far.
+    /// Queues to the workers that are connected and have all messages so far.
     lines: Vec<Option<Line>>,
     past: Kept,
 }
@@ -115,7 +116,7 @@ struct Line {
     messages: UnboundedSender<Arc<Vec<u8>>>,
     /// Bytes of messages that the worker has not read.
     unread: Arc<AtomicUsize>,
-    /// Whether the worker gets more than the end of the run.
+    /// Whether the worker gets all messages; otherwise it only gets the end of the run.
     is_live: bool,
 }
 
@@ -271,7 +272,7 @@ impl Hub {
         let mut news = self.news.subscribe();
         while timeout(patience, news.wait_for(|_| self.workers.iter().all(is_there))).await.is_err() {
             if self.events.is_full() {
-                // Nothing of the workers is read until there is room for what they print.
+                // While the queue of the output is full, no messages of the workers are read.
                 self.events.room().await;
                 continue;
             }
@@ -366,7 +367,7 @@ impl Hub {
         self.workers.get(index).into_iter().for_each(|worker| worker.reached.store(0, Ordering::Release));
     }
 
-    /// Messages to a worker that has these many of the past.
+    /// The next messages to a worker that has this many of the past ones.
     pub(super) fn enter(&self, index: usize, number: usize) -> Entry {
         let mut sending = self.sending();
         if let Kept::All(past) = &sending.past {
@@ -423,8 +424,8 @@ impl Hub {
         *worker.connections.borrow()
     }
 
-    /// Notes the point that a worker has reached. One that was lost takes its hosts again at the present. Returns
-    /// whether it can be there: no worker goes back, or ahead of the lead.
+    /// Notes the point that a worker has reached. A lost worker takes its hosts again once it has caught up. Returns
+    /// whether the point is possible: no worker goes back, or ahead of the lead.
     pub(super) fn has_reached(&self, index: usize, point: u64) -> bool {
         let Some(worker) = self.workers.get(index) else { return false };
         let running = self.running();

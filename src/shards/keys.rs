@@ -313,7 +313,7 @@ mod tests {
         // A stranger who knows the lead's public key, and a man in the middle.
         assert_eq!(meet(&of_lead, &folder(&stranger, &[&lead])).await, (None, false));
         assert!(!meet(&folder(&stranger, &[&first]), &folder(&first, &[&lead])).await.1);
-        // A worker is no lead for others.
+        // Other workers do not accept a worker as the lead.
         assert!(!meet(&folder(&second, &[&first]), &folder(&first, &[&lead])).await.1);
     }
 

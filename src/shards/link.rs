@@ -100,9 +100,9 @@ enum Awaited {
 }
 
 impl Link {
-    /// Connects to the lead, and returns its first message; `None` if its pod has not come in time, as after the run.
-    /// `gone` gets the exit code of this process when the lead has ended the run (0) or is gone (1) before this process
-    /// has ended.
+    /// Connects to the lead, and returns its first message; `None` if the lead's pod has not come in time, for example
+    /// because the run has ended. `gone` gets the exit code of this process when the lead has ended the run (0) or is
+    /// gone (1) before this process has ended.
     ///
     /// # Errors
     ///

@@ -101,8 +101,8 @@ impl SentOutcome {
         self.items.is_some()
     }
 
-    /// Result of the task, and of each item with the host it was delegated to. `limit` drops what neither may have.
-    /// `keep` may move values of an item to disk, before they become part of the task's result.
+    /// Result of the task, and of each item with the host it was delegated to. `limit` drops effects that they must not
+    /// have. `keep` may move values of an item to disk, before they become part of the task's result.
     pub(crate) fn results(
         &mut self,
         limit: impl Fn(&mut TaskResult),

@@ -24,8 +24,8 @@ const SECRETS: usize = 16 << 20;
 /// Bytes that each of them counts in addition to its text.
 const SECRET: usize = 64;
 
-/// The threads that speak to the workers. Templates of the lead's own tasks may keep all others busy for long, and
-/// workers would take its silence for its end.
+/// The threads that speak to the workers. Templates of the lead's own tasks may keep all other threads busy for long;
+/// workers would take the silence for the end of the lead.
 #[derive(Debug)]
 pub(super) struct Attending {
     runtime: Option<Runtime>,
@@ -84,7 +84,7 @@ async fn attend(hub: Arc<Hub>, mut door: Door, secrets: Secrets) {
                     let number = hub.has_come(came.index);
                     serving.spawn(serve(Arc::clone(&hub), came, number, secrets.clone()));
                 }
-                // It says why on its standard error.
+                // The process prints the reason on its standard error.
                 Some(News::Ended(index, status)) => hub.lose(index, &format!("it ended before it began ({status})")),
                 None => break,
             },
@@ -124,7 +124,7 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
         None => None,
         Some(child) => {
             if reason.is_some() {
-                // It must not go on with what other processes now do.
+                // Other processes now run its tasks, so it must not continue with them.
                 let _ = child.start_kill();
             }
             timeout(END, child.wait()).await.ok().and_then(Result::ok)
@@ -177,7 +177,7 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
             Ok(Ok(Some(ToLead::Said(event)))) => hub.say_of(index, *event).await,
             Ok(Ok(Some(ToLead::Ended))) => {
                 worker.has_ended.store(true, Ordering::Release);
-                // It has done all that it started.
+                // The worker has completed all tasks that it started.
                 hub.leave_idle_out(index);
             }
             Ok(Ok(Some(message))) => hub.received(index, message).await,

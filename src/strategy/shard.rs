@@ -103,8 +103,8 @@ impl TaskOnHost {
         }
     }
 
-    /// Whether no worker is ever given the task: it may change the run itself, or which host and handlers it concerns
-    /// is known only once its templates are rendered. So what a worker says about that is never needed.
+    /// Whether no worker is ever given the task: it may change the run itself, or its host and handlers are known only
+    /// once its templates are rendered. So no worker has to be trusted with that.
     fn is_of_lead(&self) -> bool {
         let delegate = self.task.keyword("delegate_to");
         builtin::is_here(self.task.short_action())
@@ -128,7 +128,7 @@ impl TaskOnHost {
         self.placement().delegate(&self.scope()).ok().flatten()
     }
 
-    /// Drops effects that the action cannot have on this host. A worker that was taken over may send any.
+    /// Drops effects that the action cannot have on this host. A compromised worker may send any.
     fn limit(&self, result: &mut TaskResult) {
         result.retain_effects(|effect| match effect {
             Effect::Facts(facts) => {
@@ -196,7 +196,7 @@ impl TaskOnHost {
     }
 
     /// An outcome of another process, as if this one had run the task. That one has decided whether there is room for
-    /// the result. Everything but the result itself is that of this process's own task.
+    /// the result. Everything but the result itself comes from this process's own task.
     fn received(&self, mut sent: SentOutcome) -> HostOutcome {
         let is_of_lead = self.is_of_lead();
         let limit = |result: &mut TaskResult| {
@@ -273,8 +273,8 @@ pub(super) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// Whether tasks can read a value of the controller's own making that another process would receive as another one.
-/// Answers of hosts have none.
+/// Whether tasks can read a value made by the controller that would change on its way to another process. Answers of
+/// hosts have none.
 fn is_inexact(task: &Task, outcome: &HostOutcome) -> bool {
     let of_facts = |effect: &Effect| match effect {
         Effect::SetFacts(set) => set.vars.iter().all(|(_, value)| is_exact(value)),

@@ -344,7 +344,7 @@ impl Entry<'_> {
             if let Some(text) = self.resolver.text(&[&name], None)? {
                 return Ok(Some((name, text)));
             }
-            // An empty one switches the others and the environment off.
+            // An empty variable switches off the other variables and the environment.
             if self.resolver.is_set(&name)? {
                 return Ok(None);
             }

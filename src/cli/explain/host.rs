@@ -189,7 +189,7 @@ impl Explainer<'_> {
         way.escalated.push(property("become", found.become_user.is_some().into(), from("ansible_become")));
         if let Some(user) = &found.become_user {
             let own = |suffix: &str| format!("ansible_{}_{suffix}", user.method.name());
-            // The choice has the usual name, or that of the method.
+            // The variable is `ansible_become_NAME`, or `ansible_METHOD_NAME`.
             let from = |suffix: &str| match choices.iter().any(|choice| choice.name == own(suffix)) {
                 true => self.source(scope, &choices, &own(suffix)),
                 false => self.source(scope, &choices, &format!("ansible_become_{suffix}")),

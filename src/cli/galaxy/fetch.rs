@@ -156,8 +156,8 @@ fn root(folder: &Path) -> Result<PathBuf> {
     Err(Error::new("this role does not appear to have a meta/main.yml file."))
 }
 
-/// Moves a complete directory to its place. An existing one is exchanged in one step, where the file system can do
-/// so; otherwise it is briefly at `old`.
+/// Moves a complete directory to its place. Replaces an existing one in one step, where the file system can do so;
+/// otherwise it is briefly at `old`.
 pub(super) fn put_in_place(new: &Path, target: &Path, old: &Path) -> std::io::Result<()> {
     if target.symlink_metadata().is_err() {
         return std::fs::rename(new, target);
@@ -167,7 +167,7 @@ pub(super) fn put_in_place(new: &Path, target: &Path, old: &Path) -> std::io::Re
         exchanged => return Ok(exchanged?),
     }
     std::fs::rename(target, old)?;
-    // The old directory is worth more than none.
+    // Puts the old directory back after a failure.
     std::fs::rename(new, target).inspect_err(|_| drop(std::fs::rename(old, target)))
 }
 

@@ -150,7 +150,7 @@ impl Rekey<'_> {
     }
 }
 
-/// Lines of a YAML file in which encrypted values begin; `None` if it is no YAML.
+/// Lines of a YAML file in which encrypted values begin; `None` if it is not YAML.
 fn lines_of_values(path: &Path, text: &str) -> Option<BTreeSet<usize>> {
     fn of(node: &Node, found: &mut BTreeSet<usize>) {
         match &node.value {

@@ -165,7 +165,7 @@ def act(request):
     task = Task()
     for name, value in request['task'].items():
         setattr(task, name, unpacked(value))
-    # A property reads it since 2.19.
+    # Since 2.19, `resolved_action` is a property that reads this attribute.
     resolved = '_resolved_action' if hasattr(task, '_resolved_action') else 'resolved_action'
     setattr(task, resolved, request['task']['action'])
     task.get_search_path = lambda: list(request['search_paths'])
@@ -189,19 +189,19 @@ def act(request):
     except AnsibleAction as error:
         result = dict(error.result)
         result.setdefault('msg', getattr(error, 'message', None) or str(error))
-        # A property says it since 2.19.
+        # Since 2.19, errors have the property `omit_failed_key`.
         if not result.get('skipped') and not getattr(error, 'omit_failed_key', type(error).__name__ == '_AnsibleActionDone'):
             result.setdefault('failed', True)
     finally:
         try:
             plugin.cleanup()
         except AnsibleConnectionFailure:
-            # The result, or the error before, says more.
+            # The result, or the earlier error, matters more.
             pass
     is_secret = False
     if isinstance(result, dict):
         is_secret = bool(result.get('_ansible_no_log'))
-        # Marks for ansible-core's own executor.
+        # These keys are meant for ansible-core's own executor.
         result = {key: value for key, value in result.items() if not str(key).startswith('_ansible_')}
     return {'result': packed(result), 'is_secret': is_secret}
 
@@ -213,7 +213,7 @@ def act_apart(request):
     what the plugin asked for.
     """
     global asker, turn, is_owed
-    # A lookup may have left it behind.
+    # A lookup may have left the timer running.
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     prepare_actions()

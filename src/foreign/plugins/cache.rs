@@ -48,7 +48,7 @@ impl Failures {
         self.0.entry((operation, reason.to_owned())).or_default().push(Arc::clone(host));
     }
 
-    /// Sentences, with what follows from each.
+    /// One sentence for each kind of failure, with its effect.
     fn sentences(self, plugin: &str, effect: &str) -> impl Iterator<Item = String> {
         self.0.into_iter().map(move |((operation, reason), mut hosts)| {
             hosts.sort_unstable();
@@ -149,8 +149,9 @@ impl PythonPlugins {
     fn start_cache(&self) -> Result<Lasting, String> {
         let name = &self.cache.name;
         if !is_plugin_name(name) {
-            return Err("cannot be used: this is not the name of a plugin, which looks like `community.general.redis`"
-                .to_owned());
+            return Err(
+                "cannot be used: this is not the name of a plugin, such as `community.general.redis`".to_owned()
+            );
         }
         if self.modules.ansible_core().is_none() {
             return Err(format!("needs ansible-core, but {}", self.modules.without_core()));

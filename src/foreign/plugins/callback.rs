@@ -104,7 +104,7 @@ impl PythonPlugins {
     /// Reason why there is no callback of this name; `None` if there is one that ansible-core can load.
     pub fn without_callback(&self, name: &str) -> Option<String> {
         if !is_plugin_name(name) {
-            return Some("this is no name of a plugin, which is like `community.general.slack`".to_owned());
+            return Some("this is not the name of a plugin, such as `community.general.slack`".to_owned());
         }
         if self.modules.ansible_core().is_none() && self.has_own_callback(name) {
             return Some(format!("callbacks in Python need ansible-core, but {}", self.modules.without_core()));

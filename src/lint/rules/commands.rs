@@ -73,7 +73,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
         let text = command_of(task);
         let is_shell = action.short() != "command";
-        // Words of `argv` are passed on as they are, and everybody knows that.
+        // Words of `argv` are passed on unchanged, as users expect.
         let is_free = !action.args.contains_key("argv") && !is_shell;
         if let Some(operator) = text.as_deref().filter(|_| is_free).and_then(shell_operator) {
             let message = format!("`command` runs no shell, and passes `{operator}` to the program as an argument");

@@ -95,7 +95,7 @@ fn conditions(file: &SourceFile, node: &Node, line: Option<u32>, findings: &mut 
     }
 }
 
-/// The part of a condition that is no boolean, and its correction.
+/// The part of a condition that is not a boolean, and its correction.
 fn of_text(file: &SourceFile, node: &Node, text: &str) -> Option<(String, Option<Edit>)> {
     if !may_be_other(text) {
         return None;
@@ -125,7 +125,7 @@ fn is_filter(name: &str) -> bool {
     FILTERS.binary_search(&name.trim_start_matches("ansible.builtin.")).is_ok()
 }
 
-/// The first operand of connectives whose value is no boolean. `and` and `or` return one of their operands; `not`
+/// The first operand of connectives whose value is not a boolean. `and` and `or` return one of their operands; `not`
 /// returns a boolean of any.
 fn not_boolean(part: &Part) -> Option<(String, Shape)> {
     match &part.kind {

@@ -155,7 +155,7 @@ fn of_item<'i>(item: &'i ItemDone, delegated: &HashSet<(&At, &str)>) -> Option<&
 /// Reason why a fact that a run gathered is unknown.
 const LEFT_OUT: &str = "a fact that the journal of the run leaves out";
 
-/// Applies an effect of a journal, which is data: names that are no texts are ignored, and facts pass the checks of a
+/// Applies an effect of a journal, which is data: names that are not texts are ignored, and facts pass the checks of a
 /// host's answer.
 fn effect(world: &mut Arc<World>, host: &str, delegate: Option<&str>, effect: &Map<String, Json>) -> Result<()> {
     if effect.is_empty() {

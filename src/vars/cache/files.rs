@@ -31,8 +31,8 @@ impl<'a> Files<'a> {
         self.folder.join(format!("{}{version}{}", self.prefix, host.replace('/', "_")))
     }
 
-    /// Passes the facts of hosts to `found`. A file that cannot be read counts as missing. Returns what to warn of:
-    /// files that are none.
+    /// Passes the facts of hosts to `found`. A file that cannot be read counts as missing. Returns warnings about files
+    /// that must not be used.
     pub(super) fn read(&self, hosts: &[Arc<str>], found: &mut dyn FnMut(&Arc<str>, Json)) -> Vec<String> {
         let mut problems = Vec::new();
         if let Ok(found) = std::fs::metadata(self.folder)

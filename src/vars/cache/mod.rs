@@ -1,5 +1,5 @@
-//! Facts cached between runs, in files of our own or by a plugin in Python. A cache of either kind is no more than a
-//! host that answers late: it gives data, and no variable that chooses a connection.
+//! Facts cached between runs, in files of our own or by a plugin in Python. A cache of either kind is trusted no more
+//! than a host: it provides data, but no variable that chooses a connection.
 
 mod files;
 

@@ -25,7 +25,7 @@ pub(super) struct Published {
     pub(super) signatures: Vec<String>,
 }
 
-/// Lists the versions of a collection; `None` if the server does not have it. Texts that are no versions are left out.
+/// Lists the versions of a collection; `None` if the server does not have it. Texts that are not versions are left out.
 pub(super) fn versions(server: &Server, name: &Name) -> Result<Option<Vec<Version>>> {
     let api = server.api("v3")?;
     let mut address = Some(format!("{api}collections/{}/{}/versions/?limit=100", name.namespace, name.name));

@@ -67,7 +67,7 @@ fn status(text: &str) -> std::result::Result<String, String> {
         true => Ok(text.to_owned()),
         false => {
             let known: Vec<&str> = FAILURES.iter().map(|(code, _)| *code).collect();
-            Err(format!("it is none of {}", known.join(", ")))
+            Err(format!("it must be one of {}", known.join(", ")))
         }
     }
 }
@@ -225,7 +225,7 @@ impl<'a> Signatures<'a> {
     /// Refuses a collection that cannot have a signature, if it needs one.
     pub(super) fn refuse_unsigned(&self, name: &Name, source: &str) -> Result<()> {
         match self.keyring.is_some() && self.required.is_strict {
-            true => Err(Error::new(format!("{name} of {source} has no signature, because it is no built archive"))),
+            true => Err(Error::new(format!("{name} of {source} has no signature, because it is not a built archive"))),
             false => Ok(()),
         }
     }
