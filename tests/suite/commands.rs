@@ -255,7 +255,7 @@ fn collection_is_installed_only_with_enough_valid_signatures() {
     assert!(install("me.plain", &[], mine).1.contains("me.plain has no signature"));
     let strict = [mine, &["--required-valid-signature-count", "+1"]].concat();
     assert!(install("me.plain", &[], &strict).1.contains("none is valid"));
-    assert!(install("./plain-1.0.0", &[], &strict).1.contains("it is no built archive"));
+    assert!(install("./plain-1.0.0", &[], &strict).1.contains("it is not a built archive"));
     assert!(install("me.signed", &["mine"], &[]).1.contains("no keyring that could verify them"));
 
     // Signatures of the server, and of an installed collection.

@@ -214,7 +214,7 @@ fn keys_pause_list_and_end_the_run() {
     screen.wait_for("  1 c: Long task (shell) for ");
     screen.press("?");
     screen.wait_for("Keys: p pause");
-    // A pasted word is no key.
+    // A pasted word is not a key.
     screen.press("pqq");
     std::thread::sleep(Duration::from_secs(1));
     screen.press("p");

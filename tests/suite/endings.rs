@@ -308,7 +308,7 @@ impl Process {
     }
 }
 
-/// Start of a process that is no zombie (`proc_pid_stat(5)`).
+/// Start of a process that is not a zombie (`proc_pid_stat(5)`).
 fn start_of(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -64,7 +64,7 @@ fn collector(status: &'static str) -> (String, JoinHandle<(String, String)>) {
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_else(|| panic!("`{name}` is no text in {value}"))
+    value[name].as_str().unwrap_or_else(|| panic!("`{name}` is not text in {value}"))
 }
 
 /// Value of an attribute, which names its type.

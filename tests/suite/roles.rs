@@ -454,7 +454,7 @@ fn docker_below_running_containers_not_replaced() {
     // Its node was drained and stopped.
     let (code, text) = checked("exit 3", marked);
     assert_eq!(code, Some(0), "{text}");
-    // The host is no node yet.
+    // The host is not a node yet.
     let (code, text) = checked("exit 0", "[]");
     assert_eq!(code, Some(0), "{text}");
 }
@@ -2153,7 +2153,7 @@ const EMPTY: &str = "{etcd.process: waiting, etcd.data: 'no'}";
 
 #[test]
 fn survivor_in_a_pod_is_recovered_after_a_confirmation() {
-    // kubelet ends a member that has no leader, which is no failure of the member's.
+    // kubelet ends a member that has no leader, although the member has not failed.
     let found = recovery(&format!("cp1: {{etcd.process: waiting, etcd.data: 'yes'}}, cp2: {EMPTY}, cp3: {EMPTY}"));
     assert_eq!(found["lost"], serde_json::json!({"etcd": ["cp1"]}), "{found}");
     assert!(found["refused"][0].as_str().unwrap().contains("recover_confirm_quorum_loss=true"), "{found}");

@@ -236,7 +236,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads an answer. A connection that the server resets after it has answered is no failure.
+/// Reads an answer. A connection that the server resets after it has answered is not a failure.
 pub(crate) fn answer(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
