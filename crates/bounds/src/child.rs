@@ -1,8 +1,8 @@
 //! Runs programs to their end, with a deadline and a bound on their output.
 //!
 //! Programs stay in this program's process group. They can therefore prompt at the terminal, and an interrupt there
-//! reaches them too. At the deadline, the program and all its descendants are killed. Should this program die first,
-//! its guard stops them.
+//! reaches them too. At the deadline, the program and all its descendants are killed. If this program dies first, its
+//! guard stops them.
 
 use std::cell::Cell;
 use std::io::{self, Read};

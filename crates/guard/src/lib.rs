@@ -68,9 +68,9 @@ struct Started {
 }
 
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
-/// Read while a process starts; written for good at the end of this process.
+/// Locked for reading while a process starts, and for writing from the end of this process on.
 static STARTS: RwLock<()> = RwLock::new(());
-/// Whether [`STARTS`] is locked for good.
+/// Whether [`STARTS`] is locked for writing, and stays so.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls

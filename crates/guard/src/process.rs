@@ -36,7 +36,7 @@ impl Row {
 impl Process {
     /// The process with this id; `None` if none exists.
     pub fn of(id: i32) -> Option<Process> {
-        // Process 1 and process groups, which other numbers stand for, are never anybody's program.
+        // Process 1 is never a program of ours, and lower numbers mean process groups.
         (id > 1).then(|| Row::of(id)).flatten().map(|row| row.process)
     }
 

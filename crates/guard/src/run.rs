@@ -25,7 +25,7 @@ pub fn run(owner: &str) {
     let _ = rustix::thread::set_name(c"windlass-guard");
     let owner = owner.parse().ok().and_then(Pid::from_raw);
     let entries = until_gone(owner);
-    // Whoever reads from the owner must learn of its end now.
+    // Closes the owner's channel now, so that its reader notices the end of the owner.
     if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&nothing);
     }

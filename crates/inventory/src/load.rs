@@ -160,7 +160,7 @@ fn unread(files: Arc<VariableFiles>, options: &LoadOptions) -> Inventory {
 /// Plugins that `enable_plugins` names.
 struct Enabled {
     plugins: Vec<&'static Plugin>,
-    /// Names of those that are not in this crate.
+    /// Names of enabled plugins that are not in this crate.
     foreign: Vec<String>,
     warnings: Vec<Warning>,
 }

@@ -175,7 +175,7 @@ fn read_script(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, 
 
 /// Passes a configuration to the plugin it names.
 fn read_auto(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
-    // If the file is no YAML, the plugin for YAML inventories reports that.
+    // If the file is not YAML, the plugin for YAML inventories reports that.
     let Ok(document) = source.document(loader) else { return Ok(false) };
     let Some(plugin) = document.get("plugin") else { return Ok(false) };
     match plugin.as_str().and_then(Plugin::named) {
@@ -202,7 +202,7 @@ fn read_yaml(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Er
     loader.apply(statements, &source.path).map(|()| true)
 }
 
-/// A file that is no YAML may be INI: sections are a better sign than the extension.
+/// A file that is not YAML may be INI: sections are a better sign than the extension.
 fn read_ini(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     let content = source.content(loader)?;
     if source.extension_is(&["yml", "yaml", "json"]) && !source.has_sections() {

@@ -5,7 +5,7 @@ use windlass_yaml::Node;
 
 use crate::Error;
 
-/// A rule about names. A value is concerned if a name above it, or its own, matches.
+/// A rule about names. It applies to a value if the value's own name, or a name above it, matches.
 pub(crate) enum Rules {
     /// Values are encrypted, except below names with this ending.
     ExceptSuffix(String),

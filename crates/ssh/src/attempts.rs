@@ -16,7 +16,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempts {
     most: u32,
-    /// Whether a passed deadline is retried too. Without somebody's wish, a host that is down costs one deadline.
+    /// Whether a passed deadline is retried too. Unless somebody sets a number of retries, a host that is down costs
+    /// one deadline.
     repeats_deadlines: bool,
 }
 

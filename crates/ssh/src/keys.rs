@@ -48,7 +48,7 @@ impl KeyFile {
         let public = match PrivateKey::from_openssh(&text) {
             // In this format, the public half of an encrypted key is readable too.
             Ok(key) => key.public_key().clone(),
-            // In the others, only the private half has the public one.
+            // In the other formats, only the private half contains the public one.
             Err(_) => match refuse_exposed(path).and_then(|()| public_half(path, &text)) {
                 Ok(key) => key,
                 Err(complaint) => russh::keys::load_public_key(beside(".pub")).map_err(|_| complaint)?,

@@ -158,7 +158,7 @@ impl HostOptions {
 fn first(keyword: &str, words: &[String]) -> Result<String, String> {
     match words {
         [] => Err(format!("the option `{keyword}` has no value")),
-        // As in ssh: a part that is left out in silence could be the one that protects.
+        // As in ssh: a value that is silently ignored could be the one that protects.
         [_, second, ..] if !matches!(keyword, "proxyjump" | "rekeylimit") => {
             Err(format!("the option `{keyword}` has one value; `{second}` is too many, unless quotes join them"))
         }

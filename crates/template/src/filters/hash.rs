@@ -22,7 +22,7 @@ fn decode(args: &Arguments, bytes: Vec<u8>, encoding: &str) -> Result<String, mi
         String::from_utf16_lossy(&units)
     };
     Ok(match plain.as_str() {
-        // Bytes that are no UTF-8 must not stop a play, so the replacement character is shown.
+        // Bytes that are not UTF-8 must not stop a play, so the replacement character is shown.
         "utf-8" | "utf8" | "" | "ascii" | "us-ascii" => {
             String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
         }

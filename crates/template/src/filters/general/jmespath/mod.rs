@@ -27,7 +27,7 @@ pub(in crate::filters) fn json_query(_: &mut State<'_, '_>, args: &Arguments) ->
     evaluate(&ast, args.value()).map_err(|reason| args.failed(format!("{reason} in '{expression}'")))
 }
 
-/// Quotes literals that are no JSON, such as `` `WA` ``, because Python reads them as text.
+/// Quotes literals that are not JSON, such as `` `WA` ``, because Python reads them as text.
 fn with_quoted_literals(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let mut characters = expression.chars();
