@@ -257,7 +257,7 @@ impl Attributes {
             }
         }
         let now = file.metadata()?;
-        // A file of somebody else does not decide that a program runs as the new owner or group.
+        // Drops setuid and setgid bits that were set for another owner or group.
         let kept = |old: &Metadata| {
             let setuid = if old.uid() == now.uid() { 0o4000 } else { 0 };
             let setgid = if old.gid() == now.gid() { 0o2000 } else { 0 };

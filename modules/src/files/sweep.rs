@@ -98,7 +98,7 @@ fn sweep_beside(place: &Place, young: Duration) {
 }
 
 /// Removes files and links with our names that no process has locked. Removes only names in an open directory, so
-/// nobody gains anything by exchanging one.
+/// nobody gains anything by replacing one.
 fn sweep_files(place: &Place, young: Duration) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(listing) = openat(place.directory(), ".", flags, Mode::empty()) else { return };

@@ -169,7 +169,7 @@ impl Pipes {
             polled.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::OUT));
         }
         if polled.is_empty() {
-            // Both streams are closed but the process still runs; usually it ends right now.
+            // Both streams are closed but the process still runs; usually it is about to end.
             std::thread::sleep(Duration::from_millis(2));
             return Ok(true);
         }

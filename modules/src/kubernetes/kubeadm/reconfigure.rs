@@ -65,7 +65,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         changes.push(change);
     }
     let missing = plane.missing_names();
-    // An API server that does not answer yet is no reason to leave its settings as they are.
+    // If the API server does not answer yet, its settings are changed all the same.
     let moved = publication.as_ref().is_some_and(|one| matches!(one.outdated(&plane.tool, host), Ok(Some(_))));
     let changed = !writes.is_empty() || !missing.is_empty() || moved;
     let components: Vec<&str> = changes.iter().filter(|change| change.due).map(|change| change.name).collect();
@@ -184,8 +184,8 @@ impl Plane {
         self.certificate(&format!("{extension}.former"))
     }
 
-    /// Makes the record of the applied configuration equal to none, so that the next run applies its own even if this
-    /// one is interrupted.
+    /// Changes the record of the applied configuration so that it matches no configuration. The next run then applies
+    /// its own even if this one is interrupted.
     fn mark_outdated(&self) -> Result<(), Failure> {
         let path = self.folder.join("kubeadm-config.applied.yaml");
         let Ok(mut record) = OpenOptions::new().append(true).open(&path) else { return Ok(()) };
@@ -377,7 +377,7 @@ fn with_first_members(wanted: &str, before: &str) -> String {
     wanted.lines().flat_map(|line| [if is_members(&line) { members } else { line }, "\n"]).collect()
 }
 
-/// Server and path of the question by which kubelet sees whether the pod of a manifest works.
+/// Server and path of the HTTP probe by which kubelet checks the pod of a manifest.
 fn probe(manifest: &str) -> Option<(String, String)> {
     let pod = documents("the manifest", manifest).ok()?.into_iter().next()?;
     let container = pod["spec"]["containers"].get(0)?;

@@ -143,8 +143,8 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 
-/// Whether a token lasts and is for joining, by the output of `kubeadm token list -o json`, which prints one object
-/// after another.
+/// Whether a token is valid for long enough and is for joining, by the output of `kubeadm token list -o json`, which
+/// prints one object after another.
 fn is_usable(list: &str, wanted: &str, now: Timestamp) -> bool {
     let Ok(enough) = now.checked_add(ENOUGH_MINUTES.minutes()) else { return false };
     let tokens = Deserializer::from_str(list).into_iter::<Value>().map_while(Result::ok);

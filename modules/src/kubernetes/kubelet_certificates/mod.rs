@@ -1,8 +1,8 @@
 //! `kubelet_certificates`: approves kubelets' requests for serving certificates, each only for its own node.
 //!
-//! A taken node writes such requests itself, and an approved one makes it any server of the cluster. So a request is
-//! approved only if all of it was understood and allowed. The object that was judged is the object that is approved:
-//! the API server refuses another version or another object of the same name.
+//! A compromised node can write such requests itself, and an approved one would let it pose as any server of the
+//! cluster. So a request is approved only if all of it was understood and allowed. The object that was judged is the
+//! object that is approved: the API server refuses another version or another object of the same name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

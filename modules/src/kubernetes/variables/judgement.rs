@@ -38,7 +38,7 @@ type Evaluate<'a> = &'a dyn Fn(&str, &Setting) -> Option<Value>;
 
 impl Table {
     /// Judges all settings. Variables that the roles let an inventory set are supported regardless of the table. Names
-    /// in `own` belong to the user and never count as typing errors.
+    /// in `own` belong to the user and never count as misspellings.
     pub fn judge(&self, given: &Given, names: &Names, own: &[&str], evaluate: Evaluate<'_>) -> Judgement {
         let judge = Judge { table: self, given, evaluate };
         let mut refused = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Table {
         Judgement { refusals: sentences.map(|(_, sentence)| sentence.clone()).collect(), not_needed }
     }
 
-    /// The known name that an unknown one is probably a typing error of.
+    /// The known name of which an unknown one is probably a misspelling.
     fn slip<'a>(&'a self, name: &str, names: &'a Names) -> Option<&'a str> {
         let limit = match name.chars().count() {
             // Short names resemble each other by chance.

@@ -3,7 +3,7 @@
 //! The controller decides which host sends a content to which, and gives both of them a ticket and a key for this one
 //! transfer. The receiver connects and sends the ticket. The sender answers with the content in pieces of [`PIECE`]
 //! bytes, each sealed with ChaCha20-Poly1305 in the STREAM construction, which detects pieces that are missing or out
-//! of order. The receiver knows size and SHA-256 of the content from its request, so it believes the sender nothing.
+//! of order. The receiver knows size and SHA-256 of the content from its request, so it need not trust the sender.
 
 mod send;
 mod take;

@@ -29,7 +29,7 @@ const ARRIVAL: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(10);
 /// Connections served at once; further ones are closed.
 const MOST_CONNECTIONS: usize = 8;
-/// Rest after a connection that could not be accepted.
+/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval at which expired tickets and contents are dropped.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -153,7 +153,7 @@ impl Kept {
             // Not blocking: the connection may be gone again.
             let accepted = ready.is_ok_and(|count| count > 0).then(|| listener.accept());
             if matches!(accepted, Some(Err(_))) {
-                // Such as for want of descriptors, which would be reported again at once.
+                // For example for lack of descriptors, an error that would be reported again at once.
                 thread::sleep(PAUSE);
             }
             let mut state = lock(&self.0);
