@@ -99,7 +99,7 @@ impl Output {
 }
 
 /// Starts a process with three pipes in a process group of its own. An interrupt at the terminal then reaches only this
-/// program, which ends its processes in order. Should it die without doing so, its guard ends them.
+/// program, which ends its processes in order. If it dies without doing so, its guard ends them.
 pub(super) fn process(command: Command) -> Result<Duplex, Error> {
     let start = windlass_guard::start();
     started(command, |child| group_of(child).map(|group| start.watch_group(group)))
