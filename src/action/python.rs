@@ -131,7 +131,7 @@ fn answered(result: Result<Json, Failure>) -> Result<Json, String> {
 fn asked(context: &ActionContext, name: &str, question: &Json) -> Result<ActionContext, String> {
     let flag = |key: &str| question.get(key).and_then(Json::as_bool).unwrap_or(false);
     let Some(Json::Object(given)) = question.get("args") else {
-        return Err(format!("the arguments of {name} are no mapping"));
+        return Err(format!("the arguments of {name} are not a mapping"));
     };
     let args: Arguments = given.iter().map(|(name, value)| (Arc::from(name.as_str()), unpacked(value))).collect();
     Ok(ActionContext {

@@ -52,7 +52,7 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// Whether every task of the target has the tags and conditions. Otherwise they decide about the include alone.
+    /// Whether every task of the target has the tags and conditions. Otherwise they apply only to the include itself.
     pub fn is_static(&self) -> bool {
         !self.kind.starts_with("include_")
     }

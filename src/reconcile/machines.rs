@@ -114,7 +114,7 @@ struct Hosts {
 pub fn record(path: &Path, node: &str, machine: &Machine) -> Result<()> {
     let mut inventory = match windlass_bounds::read_text(path) {
         Ok(text) => serde_json::from_str(&text)
-            .map_err(|error| Error::new(format!("{} is not as it was written: {error}", path.display())))?,
+            .map_err(|error| Error::new(format!("{} is damaged or was edited: {error}", path.display())))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Inventory::default(),
         Err(error) => return Err(Error::new(format!("{} cannot be read: {error}", path.display()))),
     };

@@ -161,7 +161,7 @@ impl Link {
             let theirs = lead.map(|(task, _)| task).unwrap_or_default();
             self.stray(match theirs == task {
                 true => format!("it runs {task} on other hosts"),
-                false => format!("the run is at {theirs}, and it at {task}"),
+                false => format!("the run is at {theirs}, but it is at {task}"),
             });
             return std::future::pending().await;
         }

@@ -171,7 +171,7 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
             }
             Ok(Ok(Some(ToLead::Reached(point)))) => {
                 if !hub.has_reached(index, point) {
-                    return Some("it claims to be where the run is not".to_owned());
+                    return Some("it claims to be at a task where the run cannot be".to_owned());
                 }
             }
             Ok(Ok(Some(ToLead::Said(event)))) => hub.say_of(index, *event).await,

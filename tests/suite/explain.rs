@@ -822,7 +822,7 @@ import_tasks 'install.yml' (roles/nginx/tasks/main.yml:2:7)
     assert_eq!(text, expected);
     let text = project.explain(&["roles/nginx/tasks/main.yml:6"]);
     assert!(text.contains("includes  roles/nginx/tasks/more.yml"), "{text}");
-    assert!(text.contains("they decide about the include alone"), "{text}");
+    assert!(text.contains("these apply only to the include itself"), "{text}");
     let json = project.json(&["roles/nginx/tasks/more.yml:2"]);
     let line = &json["lines"][0];
     assert!(line["targets"][0].as_str().unwrap().ends_with("roles/other/tasks/main.yml"), "{json:#}");

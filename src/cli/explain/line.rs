@@ -65,7 +65,7 @@ impl Lines<'_> {
         let targets: Vec<String> = lead.targets.iter().map(|target| self.places.path(target)).collect();
         let (verb, scope) = match lead.is_static() {
             true => ("imports", "every imported task has these tags and conditions"),
-            false => ("includes", "they decide about the include alone; `apply` sets its tasks'"),
+            false => ("includes", "these apply only to the include itself; `apply` sets them for its tasks"),
         };
         let unknown = if crate::lint::is_template(&lead.name) { "only a run knows the file" } else { "missing" };
         let target = if targets.is_empty() { unknown.to_owned() } else { targets.join(", ") };

@@ -111,7 +111,7 @@ impl PythonPlugins {
             {
                 if !is_key(&host) {
                     if facts.is_some() {
-                        failures.add("store", &host, "plugins take the name for that of a file, which it cannot be");
+                        failures.add("store", &host, "plugins use the name as a file name, which it cannot be");
                     }
                     continue;
                 }

@@ -23,7 +23,7 @@ impl ForeignPlugins for PythonPlugins {
             return Err(format!("The inventory plugin `{name}` needs ansible-core, but {reason}."));
         }
         if !is_plugin_name(name) {
-            return Err(refuse("this is not the name of a plugin, which looks like `amazon.aws.aws_ec2`"));
+            return Err(refuse("this is not the name of a plugin, such as `amazon.aws.aws_ec2`"));
         }
         if let Some(reason) = self.without_collection(name) {
             return Err(refuse(&reason));

@@ -222,7 +222,7 @@ fn after(messages: &[String]) -> (Output, String) {
 fn worker_ahead_of_the_run_is_left_out() {
     for point in ["2", "1000"] {
         let (output, said) = after(&[format!(r#"{{"reached": {point}}}"#)]);
-        assert!(said.contains("lost: it claims to be where the run is not"), "{said}");
+        assert!(said.contains("lost: it claims to be at a task where the run cannot be"), "{said}");
         assert_eq!(output.status.code(), Some(0), "{said}");
     }
 }

@@ -77,7 +77,7 @@ fn described(folder: &Path, galaxy: &Galaxy) -> Result<(Version, Vec<(Name, Rang
         document.get("collection_info").and_then(Value::as_object).cloned().unwrap_or_default()
     };
     let version = info.get("version").and_then(Value::as_str).and_then(|text| Version::parse(text).ok());
-    let version = version.ok_or_else(|| Error::new("its `version` is missing or no semantic version"))?;
+    let version = version.ok_or_else(|| Error::new("its `version` is missing or not a semantic version"))?;
     let listed = info.get("dependencies").and_then(Value::as_object).map(dependencies);
     Ok((version, listed.transpose()?.unwrap_or_default()))
 }

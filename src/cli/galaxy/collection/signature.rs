@@ -142,9 +142,9 @@ impl<'a> Signatures<'a> {
         let required = match (options.required_valid_signature_count, setting("GALAXY_REQUIRED_VALID_SIGNATURE_COUNT")?)
         {
             (Some(required), _) => required,
-            (None, Some(text)) => text
-                .parse()
-                .map_err(|reason| Error::usage(format!("`{text}` is no `required_valid_signature_count`: {reason}")))?,
+            (None, Some(text)) => text.parse().map_err(|reason| {
+                Error::usage(format!("`{text}` is not a valid `required_valid_signature_count`: {reason}"))
+            })?,
             (None, None) => Required { least: Some(1), is_strict: false },
         };
         if required.is_strict && keyring.is_none() && !is_disabled {
@@ -268,7 +268,7 @@ impl<'a> Signatures<'a> {
             let valid = lines.lines().find_map(|line| line.strip_prefix("[GNUPG:] VALIDSIG ")?.split(' ').next_back());
             return match valid.filter(|_| status.success()) {
                 Some(signer) => Verdict::Valid(signer.to_owned()),
-                None => Verdict::Failed(format!("GnuPG does not call a signature valid, {status}")),
+                None => Verdict::Failed(format!("GnuPG reports no signature as valid, {status}")),
             };
         }
         if failures.iter().all(|(code, _)| self.ignored.contains(*code)) {
