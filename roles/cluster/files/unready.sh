@@ -2,7 +2,7 @@
 # Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not,
 # it fails with the reasons of up to three pods: pods of the workload; or, for a node, pods on their hosts' network,
 # such as the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is
-# mended.
+# fixed.
 program=$1
 config=$2
 kind=$3

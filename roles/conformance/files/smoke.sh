@@ -379,7 +379,7 @@ test_quota() {
   pod limited "$PAUSE_IMAGE" | apply && same 'field pod/limited {.spec.containers[0].resources.requests.cpu}' 7m &&
     k delete limitrange limits >/dev/null
 }
-# Nobody answers the webhook: its failurePolicy decides. And nothing is created in a namespace that ends.
+# No server answers the webhook, so its failurePolicy decides. And nothing is created in a namespace that ends.
 test_admission() {
   webhook() { # webhook POLICY
     kube apply --filename=- >/dev/null <<END

@@ -29,7 +29,7 @@ for family in -4 -6; do
     range=$1
     [ $family = -4 ] || range=$2
     ip $family -o route show table all root "$range" 2>/dev/null | grep -v ' table local' | while read -r route; do
-        # Flags such as `linkdown` are no part of a route.
+        # Flags such as `linkdown` are not part of a route.
         ip $family route delete $(echo "$route" |
             sed -E 's/ (linkdown|dead|onlink|pref [a-z]+|error [0-9-]+)//g') 2>/dev/null
     done

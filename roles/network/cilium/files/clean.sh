@@ -36,7 +36,7 @@ for family in -4 -6; do
     done
 done
 
-# clean PROGRAM TABLE: deletes Cilium's chains and the rules that lead to them, at once.
+# clean PROGRAM TABLE: deletes Cilium's chains and the rules that lead to them, in one transaction.
 clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
         /^:(OLD_)?CILIUM_/ { name = substr($1, 2); chains[name] = 1; order[++count] = name }

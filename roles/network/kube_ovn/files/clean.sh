@@ -3,7 +3,7 @@
 set -eu
 [ -e /etc/origin/ovn ] || [ -e /opt/cni/bin/kube-ovn ] || exit 0
 
-# clean PROGRAM TABLE: empties and deletes OVN's chains, and the rules that lead to them or use its sets, at once
+# clean PROGRAM TABLE: deletes, in one transaction, OVN's chains and the rules that lead to them or use its sets
 clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
         /^:OVN-/ { order[++count] = substr($1, 2) }

@@ -4,8 +4,7 @@
 set -eu
 [ -e /etc/cni/net.d/10-kuberouter.conflist ] || [ -e /var/lib/kube-router ] || exit 0
 
-# clean PROGRAM TABLE: empties and deletes kube-router's chains, and the rules that lead to them or use its sets, at
-# once
+# clean PROGRAM TABLE: deletes, in one transaction, kube-router's chains and the rules that lead to them or use its sets
 clean() {
     "$1-save" -t "$2" 2>/dev/null | awk -v table="$2" '
         /^:KUBE-(ROUTER|POD-FW|NWPLCY)-/ { order[++count] = substr($1, 2) }
