@@ -18,7 +18,7 @@ pub(super) const PASSED_ON: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Hashes {
     pub(super) sha1: String,
-    /// Of files that hosts may pass on to each other.
+    /// Only for files that hosts may pass on to each other.
     pub(super) sha256: Option<String>,
 }
 

@@ -353,7 +353,8 @@ impl Store {
         let is_stored = self.namespace.request(move |namespace| {
             match namespace.put(&segment.object(namespace, &run, number, &seal)) {
                 Ok(_) => Ok(true),
-                // A segment of a lost pod may still have been on its way, or somebody has taken its name.
+                // The name is taken: by this segment, sent earlier and stored late, by one of a lost pod, or by a
+                // foreign object.
                 Err(error) => match namespace.get(CONFIG_MAP, &Segment::name(&run, number))? {
                     Some(other) => Ok(Segment::of(&other, &run, number, &seal).as_ref() == Some(&segment)),
                     None => Err(error),

@@ -194,7 +194,7 @@ async fn respond<S: Site>(site: Arc<S>, workers: Arc<Semaphore>, request: Reques
     let work = async {
         let permit = workers.acquire_owned().await.ok()?;
         let work = tokio::task::spawn_blocking(move || {
-            // Held until the work has ended, also where nobody waits for it any more.
+            // Held until the work has ended, even if nobody waits for it any more.
             let _permit = permit;
             site.answer(&request)
         });

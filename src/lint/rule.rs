@@ -77,10 +77,9 @@ rules! {
          arguments. Only words outside of quotes are reported. `shell` runs them.";
     CONDITIONAL_NOT_BOOLEAN: "conditional-not-boolean", Warning, true, [],
         "A condition whose value is not a boolean",
-        "ansible-core 2.19 refuses a condition that results in a text, a number, a list or a mapping; earlier \
-         releases and Windlass take its truth. Reported are literals, and filters that never return a boolean, \
-         such as `length` and `regex_search`, also behind `and` and `or`. `--fix` appends `> 0` to `length` and \
-         `count`.";
+        "ansible-core 2.19 refuses a condition that results in a text, a number, a list or a mapping; earlier releases \
+         and Windlass treat it as true or false. Reported are literals, and filters that never return a boolean, such \
+         as `length` and `regex_search`, also behind `and` and `or`. `--fix` appends `> 0` to `length` and `count`.";
     DEPRECATED: "deprecated", Info, false, ["deprecated-local-action", "deprecated-module"],
         "A keyword or action that Ansible replaced",
         "`with_*` loops, `local_action` and `include` have successors. `include` was removed from Ansible, which makes it \

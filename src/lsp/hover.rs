@@ -70,7 +70,7 @@ fn of_structure(
     cursor: &Cursor<'_>,
     index: Option<&Index>,
 ) -> Option<(String, Range<usize>)> {
-    // A value of its own has no page; its key does.
+    // Only keys have documentation, not items of lists.
     if cursor.at != At::Word || !cursor.has_key {
         return None;
     }

@@ -74,6 +74,12 @@ pub const BOOLEANS: &[&str] = &[
     "run_once",
 ];
 
+/// Values of the keyword `debugger`.
+pub const DEBUGGER: &[&str] = &["always", "never", "on_failed", "on_skipped", "on_unreachable"];
+
+/// Values of the keyword `order`.
+pub const ORDER: &[&str] = &["inventory", "reverse_inventory", "reverse_sorted", "shuffle", "sorted"];
+
 /// Keywords of tasks whose value is true or false.
 pub static TASK_BOOLEANS: LazyLock<Vec<&str>> =
     LazyLock::new(|| BOOLEANS.iter().copied().filter(|name| is_keyword(name, On::Task)).collect());

@@ -134,7 +134,7 @@ const DOCUMENTED: &[Row] = &[
         &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")],
     ),
     (
-        "Own signal of `windlass`",
+        "Signal to `windlass` itself",
         "2 s",
         &[("crates/bounds/src/child.rs", "const OWN_SIGNAL: Duration = Duration::from_secs(2);")],
     ),
@@ -306,7 +306,7 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
-        "`file` that stays open",
+        "Program `file`",
         "2 s",
         &[("modules/src/files/mime.rs", "const ANSWER: Duration = Duration::from_secs(2);")],
     ),
@@ -397,7 +397,7 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "End of a run that `--resume` finds still active",
-        "100 looks, 20 ms apart",
+        "100 checks, 20 ms apart",
         &[("src/journal/state.rs", "const END_LOOK: Duration = Duration::from_millis(20);")],
     ),
     (

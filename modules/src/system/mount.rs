@@ -366,7 +366,7 @@ fn mount_open(entry: &Entry, options: &str, what: &str, host: &Host) -> Result<(
     run(command.arg(".").directory(way::handle(node)), what, host)
 }
 
-/// The mount point, by a way that nobody else leads elsewhere.
+/// The mount point, on a path that no other user can redirect.
 fn place(point: &str) -> Result<Place, Failure> {
     Place::to_write(Path::new(point), Link::Follow)
         .map_err(|error| Failure::new(format!("The mount point {point} cannot be used: {}.", reason(&error))))

@@ -300,7 +300,7 @@ pub(super) fn plan(mut request: Request, host: &Host) -> Result<Plan, Failure> {
         let why = unit.property("LoadError");
         return Err(Failure::new(format!("Error loading unit file '{name}': {why}")));
     }
-    // A file tree has no unit states; otherwise another init system manages them.
+    // An offline file tree has no unit states. A running host without them has another init system.
     let idle = request.state.is_some() && unit.property("ActiveState").is_empty();
     if idle && !is_offline(host) {
         return Err(Failure::new(format!(

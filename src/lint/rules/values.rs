@@ -7,10 +7,9 @@ use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::KEYWORD_VALUE;
 use crate::lint::source::{SourceFile, is_template, place_of};
+use crate::playbook::keyword::{DEBUGGER, ORDER};
 use crate::playbook::short_name;
 
-const DEBUGGER: &[&str] = &["always", "never", "on_failed", "on_skipped", "on_unreachable"];
-const ORDER: &[&str] = &["inventory", "reverse_inventory", "reverse_sorted", "shuffle", "sorted"];
 const STRATEGY: &[&str] = &["debug", "free", "host_pinned", "linear"];
 const BECOME: &[&str] = &["doas", "dzdo", "enable", "ksu", "machinectl", "pbrun", "pfexec", "runas", "su", "sudo"];
 const CONNECTIONS: &[&str] =

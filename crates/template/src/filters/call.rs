@@ -219,7 +219,7 @@ impl Arguments {
         }
     }
 
-    /// An argument that must be a non-negative integer.
+    /// A size given as an argument. A negative number counts as 0; one above `LONGEST_TEXT` is an error.
     pub(crate) fn size(&self, name: &str, default: usize) -> Result<usize, minijinja::Error> {
         let size = self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX));
         if size > LONGEST_TEXT {

@@ -201,7 +201,8 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("{} cannot be written: {}.", path.display(), reason(&error))))
 }
 
-/// Refuses a folder that a link of another user leads elsewhere, for a program that writes below it and may create it.
+/// Refuses a folder whose path another user can redirect with a link. A program is about to write below the folder, and
+/// may create it.
 pub(crate) fn check_below(path: &Path) -> Result<(), Failure> {
     path.ancestors().find(|part| part.symlink_metadata().is_ok()).map_or(Ok(()), |part| checked(part).map(drop))
 }

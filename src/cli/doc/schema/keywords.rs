@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::plugins::summary;
-use crate::playbook::keyword::BOOLEANS;
+use crate::playbook::keyword::{BOOLEANS, DEBUGGER, ORDER};
 
 /// Reference to a definition.
 pub(super) fn reference(definition: &str) -> Value {
@@ -35,8 +35,8 @@ pub(super) fn shape(name: &str) -> Option<Value> {
         "always" | "block" | "handlers" | "post_tasks" | "pre_tasks" | "rescue" | "tasks" => "tasks",
         "action" | "args" | "environment" | "local_action" | "loop" | "loop_control" | "module_defaults" | "roles"
         | "serial" | "vars" | "vars_files" | "vars_prompt" => return Some(own(name)),
-        "debugger" => return Some(one_of(&["always", "never", "on_failed", "on_unreachable", "on_skipped"])),
-        "order" => return Some(one_of(&["inventory", "reverse_inventory", "reverse_sorted", "shuffle", "sorted"])),
+        "debugger" => return Some(one_of(DEBUGGER)),
+        "order" => return Some(one_of(ORDER)),
         "import_playbook" => return Some(json!({"type": "string"})),
         _ => return None,
     };
