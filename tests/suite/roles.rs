@@ -2550,13 +2550,13 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
     };
     let text = reported("migrate_runtime", &[]);
     assert!(
-        text.contains("Nothing is to be done: every node already has the runtime") && !text.contains("backed"),
+        text.contains("There is nothing to do: every node already has the runtime") && !text.contains("backed"),
         "{text}"
     );
     let text = reported("migrate_runtime", &["-e", "container_manager=crio"]);
     assert!(text.contains("The runtime changes on cp1, cp2.") && text.contains("backed up"), "{text}");
     let text = reported("migrate_network", &["-e", "changes=none"]);
-    assert!(text.contains("Nothing is to be done, unless an earlier run was interrupted"), "{text}");
+    assert!(text.contains("There is nothing to do, unless an earlier run was interrupted"), "{text}");
     let text = reported("migrate_network", &["-e", "changes=cp2"]);
     assert!(text.contains("The routing changes on cp2."), "{text}");
 }

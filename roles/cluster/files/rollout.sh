@@ -25,7 +25,7 @@ look() {
     [ $# = 5 ] && [ "$2" = "$3" ] || return 1
     wanted=$4
     strategy=$5
-    # Lines have nothing that a kubelet or a tenant words: of the owner only this uid, and the conditions as JSON.
+    # Lines contain no text that a kubelet or a tenant chooses: of the owner only this uid, and the conditions as JSON.
     owner="{range .items[*]}{.metadata.ownerReferences[?(@.uid==\"$1\")].uid};"
     hash='{.metadata.labels.controller-revision-hash};'
     revision=$(kubectl get controllerrevisions --output "jsonpath=$owner$hash{.revision}{\"\\n\"}{end}" |
@@ -44,7 +44,7 @@ while sleep 2; do
     if look; then
         [ "$(printf '%s\n' "$found" | grep -cE '^(current|absent)')" -lt "$wanted" ] || exit 0
         outdated=$(printf '%s\n' "$found" | awk '$1 == "outdated" { print $2; exit }')
-        # The controller replaces a pod, if it may, between two looks.
+        # The controller replaces a pod, if it may, between two checks.
         if [ "$strategy" = RollingUpdate ] && [ -n "$outdated" ] && [ "$found" = "$before" ] &&
             ! printf '%s\n' "$found" | grep -q ^unready; then
             kubectl delete pod "$outdated" --wait=false

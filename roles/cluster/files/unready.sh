@@ -1,7 +1,7 @@
 #!/bin/sh
-# Looks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not,
+# Checks once more whether nodes or a workload are ready: unready.sh KUBECTL KUBECONFIG KIND [NAME [NAMESPACE]]. If not,
 # it fails with the reasons of up to three pods: pods of the workload; or, for a node, pods on their hosts' network,
-# such as the agents of a network that it waits for. Since it looks again, a resumed run goes on once the cause is
+# such as the agents of a network that it waits for. Since it checks again, a resumed run goes on once the cause is
 # fixed.
 program=$1
 config=$2
@@ -20,7 +20,7 @@ elif [ -n "$name" ]; then
 else
     set -- wait --for=condition=Ready node --all
 fi
-# A server that never answers holds kubectl beyond its own limit.
+# A server that never answers keeps kubectl waiting beyond its own limit.
 answer=$(timeout 60 "$program" --kubeconfig "$config" "$@" --timeout=30s 2>&1) && exit 0
 exec >&2
 subject="$kind $name"
@@ -28,7 +28,7 @@ subject="$kind $name"
 printf '%s\n' "$subject is not ready: $(printf '%s\n' "$answer" | tail -n 1)"
 
 # Lines: network, namespace, pod, node, container, restarts, reason, exit code, message of the runtime or the scheduler.
-# Kubelets word some of them, so %+q keeps these on one line and in ASCII.
+# Kubelets choose the text of some, so %+q keeps these on one line and in ASCII.
 # shellcheck disable=SC2016 # The dollars are the template's.
 {
     pod='{{ if $pod.spec.hostNetwork }}host{{ end }};{{ $pod.metadata.namespace }};{{ $pod.metadata.name }};'

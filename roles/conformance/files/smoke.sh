@@ -97,7 +97,7 @@ process() {
   local uid found
   uid=$(field "pod/$1" '{.metadata.uid}')
   [ -n "$uid" ] || return 1
-  # Drivers of control groups write the uid with dashes or with low lines. The sandbox's process is not meant.
+  # Drivers of control groups write the uid with dashes or with underscores. The sandbox's process is left out.
   for found in $(grep -lE "${uid//-/[-_]}" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3); do
     [ "$(cat "/proc/$found/comm")" = pause ] || { echo "$found"; return; }
   done

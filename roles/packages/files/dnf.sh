@@ -1,6 +1,5 @@
 # Prints a line for each package that a host of this system may need for the packages in the arguments: see apt.sh. dnf
-# knows no checksum that it prints, so the packages are downloaded into a temporary folder, and their signatures are
-# checked.
+# cannot print checksums, so the packages are downloaded into a temporary folder, and their signatures are checked.
 set -eu
 export LC_ALL=C
 folder=$(mktemp -d)

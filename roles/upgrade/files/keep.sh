@@ -1,7 +1,7 @@
 #!/bin/sh
 # keep.sh FOLDER PROGRAMS PATH...: keeps the programs and the settings that exist in FOLDER, which replaces an earlier
-# one at once. Programs are hard links where the file system allows it, because whatever replaces a program makes a file
-# of its own; so they cost no room.
+# one at once. Programs are hard links where the file system allows it, because tasks that replace a program create a
+# new file; so they take no space.
 set -eu
 umask 077
 old=$1 programs=$2
@@ -14,7 +14,7 @@ find "$programs" -maxdepth 1 -type f ! -name '.*' | while read -r file; do
 done
 found=
 for path; do [ ! -e "$path" ] || found="$found ${path#/}"; done
-# 1 is a file that changed meanwhile.
+# The status 1 means that a file changed meanwhile.
 # shellcheck disable=SC2086 # paths of the roles, without spaces
 tar -C / -cf "$old.new/settings.tar" $found || [ $? = 1 ]
 tar -C "$old.new/settings" -xf "$old.new/settings.tar"

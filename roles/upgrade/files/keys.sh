@@ -13,7 +13,7 @@ for path; do [ ! -e "$path" ] || found="$found ${path#/}"; done
 rm -rf "$folder"/.making.*
 work=$(mktemp -d "$folder/.making.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-# 1 is a file that changed meanwhile.
+# The status 1 means that a file changed meanwhile.
 # shellcheck disable=SC2086 # paths
 pack() { tar -C / -cz $found || [ $? = 1 ] && : >"$work/packed"; }
 

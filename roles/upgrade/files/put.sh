@@ -1,5 +1,5 @@
 #!/bin/sh
-# put.sh FOLDER PROGRAMS: puts back what keep.sh has kept, and prints the files that were others. Each is replaced at
+# put.sh FOLDER PROGRAMS: puts back what keep.sh has kept, and prints the files that differed. Each is replaced at
 # once, so that kubelet never reads half of a manifest. kubelet ignores names with a dot in front. They get the present
 # time, by which the roles find services that run with other settings.
 set -eu
