@@ -42,7 +42,7 @@ impl Budget {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "The archive has more than {MAX_MEMBERS} members. Unpack a part of it with include, or use the program of the archive by the command module."
+            "The archive has more than {MAX_MEMBERS} members. Unpack a part of it with include, or run the archive's own program with the command module."
         )))
     }
 
@@ -67,7 +67,7 @@ impl<R: Read> Read for Metered<R> {
             return Ok(count);
         }
         Err(io::Error::other(format!(
-            "it unpacks to more than {} bytes, {MAX_RATIO} times its own size, like archives that are made to fill a disk; if it is to be trusted, unpack it with its own program by the command module",
+            "it unpacks to more than {} bytes, {MAX_RATIO} times its own size, like archives that are made to fill a disk; if you trust it, unpack it with its own program, run by the command module",
             self.budget.limit
         )))
     }

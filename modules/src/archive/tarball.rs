@@ -47,7 +47,7 @@ pub(super) fn walk(path: &Path, packing: Packing, task: &Task, visit: Visit<'_>)
                 let target = link(entry.link_name_bytes().as_deref(), &name)?;
                 let target = below(&target, task.extra.strip)?;
                 MemberKind::HardLink(
-                    target.ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))?,
+                    target.ok_or_else(|| Failure::new(format!("The archive has the link {name} without a target.")))?,
                 )
             }
             // Metadata entries are not members.
@@ -98,5 +98,5 @@ fn exact_time<R: Read>(entry: &mut tar::Entry<'_, R>) -> Option<(i64, u32)> {
 }
 
 fn link(bytes: Option<&[u8]>, name: &str) -> Result<PathBuf, Failure> {
-    bytes.map(path_of).ok_or_else(|| Failure::new(format!("The archive has the link {name} to nothing.")))
+    bytes.map(path_of).ok_or_else(|| Failure::new(format!("The archive has the link {name} without a target.")))
 }

@@ -71,7 +71,7 @@ impl Copy {
         // From here on only the open directory is used, because the path may have been replaced.
         let found = rustix::fs::fstat(&copy.handle)?;
         if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o777 != 0o700 {
-            return Err(io::Error::other("the new directory is not ours"));
+            return Err(io::Error::other("somebody replaced the new directory"));
         }
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
         let mut file = File::from(rustix::fs::openat(&copy.handle, NAME, flags, Mode::RWXU)?);

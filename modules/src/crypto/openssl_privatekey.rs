@@ -222,7 +222,7 @@ impl Task {
             Some("pkcs8") => "pkcs8",
             Some("raw") => return Err(Failure::new("Keys in the format raw are not supported; use auto or pkcs8.")),
             Some("pkcs1") if !traditional => {
-                return Err(Failure::new(format!("The format pkcs1 is not for keys of the type {kind}.")));
+                return Err(Failure::new(format!("Keys of the type {kind} have no format pkcs1.")));
             }
             _ if traditional => "pkcs1",
             _ => "pkcs8",

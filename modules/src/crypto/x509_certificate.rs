@@ -240,7 +240,7 @@ impl Task {
         match provider {
             "acme" => {
                 return Err(Failure::new(
-                    "The provider acme is not there. Use community.crypto.acme_certificate, which runs as a Python module, or a client such \
+                    "The provider acme is not supported. Use community.crypto.acme_certificate, which runs as a Python module, or a client such \
                      as certbot or acme-tiny by ansible.builtin.command.",
                 ));
             }

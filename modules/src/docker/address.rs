@@ -54,13 +54,13 @@ impl Address {
             }
             "ssh" => {
                 return Err(invalid(
-                    "connections by SSH are not made here; run the task on that host, which Windlass reaches itself",
+                    "connections by SSH are not supported; run the task on that host instead, which Windlass reaches by SSH",
                 ));
             }
             _ => return Err(invalid("known are unix://, tcp://, http:// and https://")),
         };
         if rest.contains(['?', '#', '@']) {
-            return Err(invalid("there may be no user, query or fragment in it"));
+            return Err(invalid("it must not have a user, query or fragment"));
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.is_empty() {

@@ -97,7 +97,7 @@ fn parse(text: &str, path: &Path) -> Result<Value, String> {
 /// Expands `%(name)s` to other options of the section, and `%%` to a percent sign, as in Python's INI files.
 fn interpolate(text: &str, options: &Map, depth: u8) -> Result<String, String> {
     if depth > 10 {
-        return Err("options name each other without an end".to_owned());
+        return Err("options refer to each other in a circle".to_owned());
     }
     let mut done = String::new();
     let mut rest = text;

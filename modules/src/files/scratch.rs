@@ -74,7 +74,7 @@ impl Scratch {
         let scratch = Scratch { path, _held: held };
         let found = scratch.path.symlink_metadata()?;
         if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other("the new directory is not ours"));
+            return Err(io::Error::other("somebody replaced the new directory"));
         }
         Ok(scratch)
     }

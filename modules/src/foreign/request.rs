@@ -49,7 +49,7 @@ impl Request {
             "json_in_text" => Protocol::JsonInText,
             "json_file" => Protocol::JsonFile,
             "key_value_file" => Protocol::KeyValueFile,
-            other => return Err(Failure::new(format!("The executor knows no protocol '{other}' of modules."))),
+            other => return Err(Failure::new(format!("The executor does not know the module protocol '{other}'."))),
         };
         Ok(Request {
             module: text("module"),

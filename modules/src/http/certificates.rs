@@ -74,9 +74,8 @@ pub(super) fn identity(certificate: &[u8], key: &[u8]) -> Result<ClientCert, Fai
     if chain.is_empty() {
         return Err(Failure::new("The client certificate is not in PEM form."));
     }
-    let key = PrivateKey::from_pem(key).map_err(|_| {
-        Failure::new("The client certificate's key is not in PEM form, or not one that is not encrypted.")
-    })?;
+    let key = PrivateKey::from_pem(key)
+        .map_err(|_| Failure::new("The client certificate's key is not in PEM form, or is encrypted."))?;
     Ok(ClientCert::new_with_certs(&chain, key))
 }
 

@@ -89,7 +89,7 @@ fn multipart(value: &Value, host: &Host) -> Result<Body, Failure> {
         .as_object()
         .ok_or_else(|| Failure::new("failed to parse body as form-multipart: it must be a mapping"))?;
     let boundary =
-        random_name().map_err(|error| Failure::new(format!("There are no random numbers: {}.", reason(&error))))?;
+        random_name().map_err(|error| Failure::new(format!("The host gave no random numbers: {}.", reason(&error))))?;
     let mut bytes = Vec::new();
     for (name, field) in fields {
         bytes

@@ -130,7 +130,9 @@ impl Module for Uri {
             return Ok(Plan::unchanged().with("stdout", format!("skipped, since '{path}' does not exist")));
         }
         if args.value("unix_socket").is_some() {
-            return Err(Failure::new("unix_socket is not supported: only servers with an address can be spoken with."));
+            return Err(Failure::new(
+                "unix_socket is not supported: only servers with a network address can be reached.",
+            ));
         }
         let task = Task::of(args, host)?;
         let ciphers = !args.list("ciphers").is_empty();

@@ -361,7 +361,7 @@ fn import(runtime: Runtime, path: &str, wanted: &[String], force: bool, host: &H
 
 fn pull(runtime: Runtime, names: Vec<String>, force: bool, host: &Host) -> Result<Plan, Failure> {
     if names.is_empty() {
-        return Err(Failure::new("Say which image to have, with name or src."));
+        return Err(Failure::new("Name the image with name, or its archive with src."));
     }
     let there = runtime.images(host)?;
     let missing: Vec<String> = names.iter().filter(|name| force || !there.contains_key(*name)).cloned().collect();
@@ -392,7 +392,7 @@ fn pull(runtime: Runtime, names: Vec<String>, force: bool, host: &Host) -> Resul
 
 fn remove(runtime: Runtime, names: Vec<String>, host: &Host) -> Result<Plan, Failure> {
     if names.is_empty() {
-        return Err(Failure::new("Say which image to remove, with name."));
+        return Err(Failure::new("Name the image to remove with name."));
     }
     let there = runtime.images(host)?;
     let found: Vec<String> = names.iter().filter(|name| there.contains_key(*name)).cloned().collect();

@@ -211,7 +211,7 @@ fn first_id(material: &Material, host: &Host) -> Result<String, Failure> {
             let scratch = Scratch::new()?;
             let path = scratch.path().join("key");
             let wrote = std::fs::write(&path, bytes);
-            wrote.map_err(|error| Failure::new(format!("The key could not be looked at: {}.", reason(&error))))?;
+            wrote.map_err(|error| Failure::new(format!("The key could not be examined: {}.", reason(&error))))?;
             key::listed(&path, host)?
         }
         Material::Server(_) => return Err(Failure::new("Missing key_id, required with keyserver.")),

@@ -145,7 +145,7 @@ impl Task<'_> {
     fn install(&self, names: &[String], latest: bool, outcome: &mut Outcome) -> Result<(), Failure> {
         let path = self.args.str("world").unwrap_or("/etc/apk/world");
         let world = std::fs::read_to_string(path).map_err(|error| {
-            Failure::new(format!("The list of the world {path} could not be read: {}.", process::reason(&error)))
+            Failure::new(format!("The world file {path} could not be read: {}.", process::reason(&error)))
         })?;
         let (mut missing, mut outdated) = (Vec::new(), Vec::new());
         for name in names {

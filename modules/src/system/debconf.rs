@@ -153,7 +153,7 @@ fn answers(text: &str) -> BTreeMap<String, String> {
 fn stored_password(package: &str, question: &str, host: &Host) -> Result<String, Failure> {
     if process::find(host, "debconf-get-selections").is_none() {
         return Err(Failure::new(
-            "debconf-get-selections is not on this host, so that a password cannot be compared: install debconf-utils.",
+            "debconf-get-selections is not on this host, so a password cannot be compared: install debconf-utils.",
         ));
     }
     let output = Command::new("debconf-get-selections").plain_locale().check_run(host)?;

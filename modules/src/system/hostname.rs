@@ -140,7 +140,7 @@ impl Module for Hostname {
                     && Command::new("hostnamectl").plain_locale().args(["set-hostname", &name]).run(host)?.success();
                 if !asked {
                     return Err(Failure::new(format!(
-                        "The kernel did not take the name {name}: {error}. It will be used from the next start on."
+                        "The kernel did not accept the name {name}: {error}. It will be used from the next start on."
                     )));
                 }
             }

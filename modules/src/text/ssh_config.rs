@@ -318,6 +318,7 @@ fn write(path: &Path, text: String, owner: Option<(String, String)>, host: &Host
     let Some((user, group)) = owner else { return Ok(()) };
     let user = accounts::user_by_name(&user).map(|user| user.uid);
     let group = accounts::group_by_name(&group).ok_or_else(|| Failure::new(format!("There is no group {group}.")))?.gid;
-    way::chown(path, user, Some(group), way::Link::Follow)
-        .map_err(|error| Failure::new(format!("{} cannot be given away: {}.", path.display(), reason(&error))))
+    way::chown(path, user, Some(group), way::Link::Follow).map_err(|error| {
+        Failure::new(format!("The owner of {} could not be changed: {}.", path.display(), reason(&error)))
+    })
 }

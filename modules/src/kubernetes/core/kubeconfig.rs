@@ -41,7 +41,7 @@ pub(super) fn of_files(paths: &str, context: Option<&str>, host: &Host) -> Resul
         let document =
             documents(path, &text).map_err(|error| unusable(error.trim_end_matches('.')))?.into_iter().next();
         let document = document.filter(Value::is_object);
-        let document = document.ok_or_else(|| unusable(&format!("{path} is empty or no kubeconfig")))?;
+        let document = document.ok_or_else(|| unusable(&format!("{path} is empty or not a kubeconfig")))?;
         config.add(&document, Path::new(path).parent().unwrap_or(Path::new("/")))?;
         found = true;
     }

@@ -68,7 +68,7 @@ fn report(outcome: &mut Outcome, text: &str) {
 pub(super) fn plan_present(client: Kubectl, args: &Args, reload: bool, host: &Host) -> Result<Plan, Failure> {
     let Some(source) = Source::of(args)? else {
         return Err(Failure::new(
-            "Say what is to be there: src, definition or kustomize, or labels, annotations or taints of an object.",
+            "Set what to apply: src, definition or kustomize, or labels, annotations or taints of an object.",
         ));
     };
     let mut words = vec!["apply"];

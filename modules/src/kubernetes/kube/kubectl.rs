@@ -48,7 +48,7 @@ impl Kubectl {
         let given = self.options.iter().find_map(|option| option.strip_prefix("--kubeconfig="));
         let missing = given.filter(|path| host.dry_run() && !std::path::Path::new(path).exists())?;
         Some(Plan::change(|_, _| Ok(())).with_warning(format!(
-            "{missing} is not on this host yet, so the cluster cannot be asked; a change is assumed."
+            "{missing} is not on this host yet, so the cluster cannot be queried; a change is assumed."
         )))
     }
 

@@ -164,7 +164,7 @@ impl Module for Kube {
             "cordoned" | "uncordoned" => nodes::plan_cordon(client, args, state == "cordoned", host),
             "drained" => nodes::plan_drain(client, args, host),
             "absent" if marked => Err(Failure::new(
-                "Labels, annotations and taints are taken away with state present: give the label no value, or end the taint with `-`.",
+                "Labels, annotations and taints are removed with state present: give the label no value, or end the taint with `-`.",
             )),
             "absent" => apply::plan_absent(client, args, host),
             _ if marked => marks::plan(client, args, host),

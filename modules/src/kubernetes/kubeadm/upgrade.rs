@@ -69,7 +69,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         let others = pod_versions(Path::new(MANIFESTS)).into_iter().find(|(_, now)| now.as_deref() != Some(&wanted));
         match others.filter(|_| control_plane) {
             Some((pod, now)) => Err(Failure::new(format!(
-                "kubeadm upgrade ended well, but the manifest of {pod} names {}, not {wanted}.",
+                "kubeadm upgrade succeeded, but the manifest of {pod} names {}, not {wanted}.",
                 now.as_deref().unwrap_or("no version")
             ))),
             None => Ok(()),

@@ -316,7 +316,9 @@ fn read(tree: &mut Tree, xpath: &str, content: &str, selected: &mut Selected) ->
         return Err(Failure::new(format!("Xpath {xpath} does not reference a node!")));
     }
     for node in found {
-        let tag = tree.tag(node).ok_or_else(|| Failure::new(format!("Xpath {xpath} finds more than elements.")))?;
+        let tag = tree
+            .tag(node)
+            .ok_or_else(|| Failure::new(format!("Xpath {xpath} also finds nodes that are not elements.")))?;
         let value = if content == "text" { json!(tree.text(node)) } else { tree.attributes(node).into() };
         selected.matches.push(json!({ tag: value }));
     }
@@ -332,7 +334,7 @@ fn remove(tree: &mut Tree, xpath: &str) -> Result<(), Failure> {
             Found::Attribute(owner, attribute) => tree.remove_attribute(owner, attribute),
             Found::Text => return Err(refuse("texts are set to another value, not removed")),
             Found::Node(node) if node == tree.top() || node == tree.document.root() => {
-                return Err(refuse("a document must have its outermost element"));
+                return Err(refuse("a document must keep its outermost element"));
             }
             Found::Node(node) => tree.remove(node),
         }

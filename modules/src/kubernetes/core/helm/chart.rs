@@ -67,7 +67,7 @@ impl Chart {
 fn download(url: &str, scratch: &Scratch, args: &Args, host: &Host) -> Result<String, Failure> {
     let shown = without_passwords(url);
     let unusable = |reason: &str| Failure::new(format!("The chart {shown} could not be downloaded: {reason}."));
-    let address = Address::parse(url).ok_or_else(|| unusable("this is no URL"))?;
+    let address = Address::parse(url).ok_or_else(|| unusable("this is not a URL"))?;
     let service = Service {
         agent_name: "windlass".into(),
         timeout: SILENCE,

@@ -119,7 +119,7 @@ fn fetch(url: &str, host: &Host) -> Result<Vec<u8>, String> {
     let request = Request { method: "GET".into(), url: url.into(), follow: Follow::All, ..Request::default() };
     let response = client.send(&request, host).map_err(|error| format!("{error}."))?;
     if response.status != 200 {
-        return Err(format!("{url} cannot be had: {}.", response.message));
+        return Err(format!("{url} could not be fetched: {}.", response.message));
     }
     let mut bytes = Vec::new();
     response.body.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|error| format!("{url}: {}.", reason(&error)))?;
