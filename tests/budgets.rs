@@ -222,7 +222,7 @@ fn messages_that_cannot_come_fail_the_host() {
         ("no content", "asked for content 7, which this task does not have"),
         ("file", "sent a file that was not asked for"),
         ("output", "sent output that was not asked for"),
-        ("not run", "has no turn"),
+        ("not run", "although none was sent before it"),
         ("become", "a failed `become` of a task without `become`"),
         ("hello", "greeted a second time"),
         ("other", "answered request 77, which it never received"),
