@@ -235,7 +235,7 @@ struct Store {
     journals: BTreeMap<String, u64>,
     begun: Instant,
     last: Instant,
-    /// Time of the last look whether the run is cancelled.
+    /// Time of the last check whether the run is cancelled.
     looked: Instant,
     /// A segment that the server has not confirmed. It is sent again as it was, since it may have arrived.
     pending: Option<Segment>,

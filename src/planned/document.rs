@@ -84,7 +84,7 @@ pub struct Counts {
     pub change: u32,
     /// Tasks that would change nothing.
     pub unchanged: u32,
-    /// Tasks that only the run knows.
+    /// Tasks whose outcome only a run shows.
     pub unknown: u32,
     /// Tasks that fail.
     pub failed: u32,

@@ -37,7 +37,7 @@ pub(super) fn started(id: &str) -> String {
     format!("/started/{}", encoded(id))
 }
 
-/// The address of a request without its token. It leads nowhere but to this server, whatever the request is.
+/// The address of a request without its token. It always leads to this server, whatever the request is.
 pub(super) fn without_token(request: &Request) -> String {
     let path: Vec<String> = request.path.trim_start_matches('/').split('/').map(encoded).collect();
     let values = request.query.iter().filter(|(name, _)| name != "token");

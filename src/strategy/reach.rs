@@ -31,7 +31,7 @@ struct Usual {
     task: Arc<Task>,
     /// Host of the task.
     host: Arc<str>,
-    /// Host that is connected to.
+    /// Host to connect to.
     target: Arc<str>,
 }
 

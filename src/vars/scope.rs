@@ -277,7 +277,7 @@ impl<'w> Layers<'w> {
 
     /// All layers.
     fn done(self) -> Vec<Layer> {
-        // Variables may stand for each other in turn, or for themselves.
+        // A variable may refer to another one and so on, or to itself.
         const HOPS: usize = 8;
         for password in self.passwords {
             let mut next = Some(password);

@@ -1,4 +1,4 @@
-//! Positions of memberships, and values that later sources replace. A run does without them; explanations need them.
+//! Positions of memberships, and values that later sources replace. Explanations need them, runs do not.
 
 use std::collections::HashMap;
 use std::sync::Arc;

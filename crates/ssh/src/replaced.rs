@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use crate::known_hosts::{self, HostName, Marker};
 use crate::pattern;
 
-/// A host with the keys that known_hosts files shall have for it.
+/// A host with the keys that known_hosts files are to have for it.
 #[derive(Debug)]
 pub(crate) struct Replacement<'a> {
     pub(crate) host: &'a HostName,

@@ -19,7 +19,7 @@ const READS: usize = 64;
 pub struct Print(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Print {
-    /// Prints by this function.
+    /// Prints with this function.
     pub fn by(print: impl Fn(&str) + Send + Sync + 'static) -> Print {
         Print(Arc::new(print))
     }
