@@ -96,8 +96,8 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read_up_to(path, LARGEST_FILE)
 }
 
-/// Like [`read`], for a file that nobody named: one that was found in a directory, or whose name was made. Fails with
-/// [`ErrorKind::InvalidInput`] for anything but a regular file and the empty device `/dev/null`.
+/// Like [`read`], for a file that the user did not name: it was found in a directory, or its name was constructed.
+/// Fails with [`ErrorKind::InvalidInput`] for anything but a regular file and the empty device `/dev/null`.
 pub fn read_regular(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let source = open(path)?;
     regular(&source.file.metadata()?)?;
@@ -133,7 +133,7 @@ pub fn own(found: &Metadata) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
-/// Fails like [`read_regular`] for what it does not read.
+/// Fails like [`read_regular`] for anything but a regular file and `/dev/null`.
 pub fn regular(found: &Metadata) -> io::Result<()> {
     let kind = found.file_type();
     let kind = match () {

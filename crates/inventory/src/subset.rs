@@ -103,8 +103,8 @@ fn groups_with_hosts(whole: &Inventory) -> String {
     format!("Groups with hosts: {}.", names.join(", "))
 }
 
-/// The statements that make an inventory of these hosts, in the order of the sources, because the first host of a group
-/// has a part of its own in many playbooks. All groups stay, as playbooks may ask for empty ones.
+/// The statements that make an inventory of these hosts, in the order of the sources, because many playbooks treat the
+/// first host of a group specially. All groups stay, as playbooks may ask for empty ones.
 fn statements(whole: &Inventory, hosts: &IndexSet<HostId>) -> Statements {
     let mut steps = Vec::new();
     for (name, group) in &whole.groups {

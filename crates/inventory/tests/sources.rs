@@ -443,7 +443,7 @@ fn hosts_of_one_group_form_an_inventory() {
     assert!(inventory.included_sources()[0].ends_with("clusters/eu/../../hosts.ini"));
 }
 
-/// The first host of `kube_control_plane` has a part of its own in many playbooks.
+/// Many playbooks treat the first host of `kube_control_plane` specially.
 #[test]
 fn hosts_of_one_group_keep_the_order_of_the_other_groups() {
     let hosts = "[kube_control_plane]\ncp1\ncp2\n[etcd]\ncp2\ncp1\n[eu]\ncp2\ncp1\n[us]\nu1\n";

@@ -192,7 +192,7 @@ impl FrameDecoder {
     pub fn extend(&mut self, bytes: &[u8]) {
         let frame = self.announced().ok().flatten().unwrap_or_default();
         if frame > KEPT && self.start > 0 {
-            // A large frame gets a buffer of its own size, which it can take along.
+            // A large frame gets a buffer of exactly its size, which is handed over without a copy.
             self.buffer.remove(self.start, KEPT);
             self.start = 0;
         }

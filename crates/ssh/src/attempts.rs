@@ -28,7 +28,8 @@ impl Attempts {
         Self { most: wished.unwrap_or(DEFAULT_RETRIES + 1), repeats_deadlines: wished.is_some() }
     }
 
-    /// Whether the connection may be attempted again after this many attempts, of which the last one failed so.
+    /// Whether the connection may be attempted again after this many attempts, of which the last one failed with this
+    /// error.
     pub(crate) fn allow_another(self, made: u32, error: &Error) -> bool {
         let most = match error {
             // Connecting to a jump host has its own retries.

@@ -51,7 +51,7 @@ pub(crate) struct Places {
     is_patient: bool,
 }
 
-/// Hosts that share a line from here.
+/// Hosts to which connections share a path through the network.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Network {
     /// The first 24 bits of an IPv4 address.

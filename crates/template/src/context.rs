@@ -54,7 +54,7 @@ struct Layer {
 enum Own {
     /// They shadow those below.
     Extra(Variables),
-    /// They stand in for those that nobody has set below.
+    /// They count only for names that no layer below has.
     Defaults(Arc<dyn Defaults>),
 }
 

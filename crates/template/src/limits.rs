@@ -9,7 +9,8 @@ pub(crate) const LONGEST_TEXT: usize = 100_000_000;
 /// Longest list of an expression.
 pub(crate) const LONGEST_LIST: usize = 10_000_000;
 
-/// Most values that a filter reads from a text. Each takes some hundred bytes, and a text has two bytes for one.
+/// Maximum number of values that a filter reads from a text. A value takes some hundred bytes, but may be two bytes of
+/// text.
 pub(crate) const MOST_VALUES: u64 = 1_000_000;
 
 /// Maximum number of steps of one template. The smallest loop takes about three for each item.
@@ -31,7 +32,7 @@ pub(crate) fn in_time() -> Result<(), String> {
     time().map_err(|error| error.to_string())
 }
 
-/// Most values of a YAML text of this length, where an alias counts as all that it stands for.
+/// Maximum number of values in a YAML text of this length, where an alias counts as all that it stands for.
 pub(crate) fn yaml_values(length: usize) -> u64 {
     MOST_VALUES.min(1_000 + 16 * length as u64)
 }

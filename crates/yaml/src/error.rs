@@ -75,7 +75,7 @@ impl Error {
     }
 }
 
-/// A valid text that surely means something else.
+/// A valid text that was probably meant differently.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {

@@ -23,8 +23,8 @@ pub(super) fn is_alone(pid: u32) -> bool {
     });
     let place = Path::new("/proc").join(&parent);
     let had_child = || stat(&place).is_none_or(|fields| fields.split(' ').nth(8) != Some("0"));
-    // A method that executes the become user's program in place of itself leaves it the process, and that program may
-    // be setuid too: it would run as root for the become user.
+    // A method that executes the become user's program in place of itself is replaced within the same process. That
+    // program may be setuid too, and would then run as root for the become user.
     let is_root = || {
         let status = fs::read_to_string(place.join("status")).unwrap_or_default();
         let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));

@@ -1,4 +1,4 @@
-//! Names of the facts that `setup` reports. Beside them, only network interfaces have names of the host's choice.
+//! Names of the facts that `setup` reports. Other names exist only for network interfaces, where the host chooses them.
 
 /// Facts that `hostname` reports.
 pub const OF_HOSTNAME: &[&str] = &["ansible_domain", "ansible_fqdn", "ansible_hostname", "ansible_nodename"];

@@ -204,7 +204,7 @@ fn is_remote(path: &str) -> bool {
 }
 
 /// Options for a source on another host, which chooses what it sends: no links out of the copied tree, no devices, and
-/// no programs that run as their owner. Options of the task come later and count instead.
+/// no programs that run as their owner. Options of the task come later and override them.
 fn pull_switches(args: &Args) -> impl Iterator<Item = &'static str> {
     let options = args.list("rsync_opts");
     let asks_for_links = args.maybe_bool("links") == Some(true)

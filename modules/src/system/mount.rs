@@ -375,7 +375,7 @@ fn place(point: &str) -> Result<Place, Failure> {
 fn remount(entry: &Entry, fstab: &str, host: &Host) -> Result<(), Failure> {
     let is_ours = is_ours(&entry.point);
     let mut wanted = entry.clone();
-    // `mount` does not find the working directory in fstab, so it gets everything that stands there. And a file system
+    // `mount` does not find the working directory in fstab, so it gets everything that fstab has. And a file system
     // without a source could not be mounted again.
     if !is_ours || entry.source.is_empty() {
         for line in config_file::read(fstab)?.lines() {

@@ -1,4 +1,4 @@
-//! Steps of templating: the variables that a value is built from, each with its own.
+//! Steps of templating: the variables that a value is built from, each with those that it is built from itself.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

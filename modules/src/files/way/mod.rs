@@ -14,7 +14,7 @@
 //!
 //! The resolution first asks the kernel for the whole path without links (`openat2`), which is one call and the usual
 //! case. For a path with a link, or an old kernel, it walks one name at a time with `O_NOFOLLOW`. It reads the text of
-//! each link from the link's own descriptor. So no step can be exchanged between its check and its use.
+//! each link from the link's own descriptor. So no step can be replaced between its check and its use.
 
 mod fs;
 mod walk;
@@ -80,7 +80,7 @@ pub(crate) struct Place {
 impl Place {
     /// Resolves a path. The last name need not exist.
     pub(crate) fn of(path: &Path, link: Link, purpose: Purpose) -> io::Result<Place> {
-        // A program's whole way is examined.
+        // For a program, every part of the path is examined.
         match (purpose != Purpose::Run).then(|| walk::without_links(path, link)).flatten() {
             Some(place) => Ok(place),
             None => walk::walk(path, link, purpose),

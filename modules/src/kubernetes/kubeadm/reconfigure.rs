@@ -259,12 +259,12 @@ impl Plane {
         Ok(())
     }
 
-    /// Whether a component answers kubelet's own question.
+    /// Whether a component answers the probe that kubelet uses.
     fn answers(&self, manifest: &str, host: &Host) -> Result<bool, Failure> {
         let Some((server, path)) = probe(manifest) else { return Ok(true) };
         let (server, path) = (format!("--server={server}"), format!("--raw={path}"));
         // The controller manager and the scheduler sign their own certificates, so whoever has the port of a stopped
-        // one must not receive credentials. kubectl asks for a name without any; servers ignore this one.
+        // one must not receive credentials. Without a name, kubectl prompts for one; servers ignore this one.
         let words = [&server, "--insecure-skip-tls-verify", "--username=none", "--password=none", "get", &path];
         Ok(self.tool.ask("/dev/null", &words, host)?.success())
     }

@@ -102,7 +102,7 @@ impl Module for KubeletCertificates {
     }
 }
 
-/// The approval of requests until no node of `missing` is without an approved one.
+/// Approves requests until every node of `missing` has an approved one.
 struct Run {
     client: Kubectl,
     nodes: Nodes,

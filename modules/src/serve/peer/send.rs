@@ -223,8 +223,8 @@ impl Kept {
     }
 }
 
-/// Listens at the address by which other hosts reach this one. Behind address translation it has none of that name, so
-/// it listens at all of them.
+/// Listens at the address by which other hosts reach this one. Behind address translation it does not have that
+/// address, so it listens at all of its addresses.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address).or_else(|error| match error.kind() {
         io::ErrorKind::AddrNotAvailable if address.is_ipv4() => TcpListener::bind(("0.0.0.0", address.port())),

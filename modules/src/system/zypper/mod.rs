@@ -175,7 +175,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
 /// Answer of zypper to a call.
 enum Answered {
     Done(Transaction),
-    /// Nothing has the name, and the failure that this usually is.
+    /// Nothing has the name; with the failure that this usually means.
     NotFound(Failure),
 }
 

@@ -300,7 +300,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Verifies the signature of the tag or commit that is to be checked out, if that is wished.
+    /// Verifies the signature of the tag or commit that is to be checked out, if the task asks for it.
     fn verify(&self, wish: &Wish, target: &str, host: &Host) -> Result<(), Failure> {
         if !wish.verify {
             return Ok(());
