@@ -637,7 +637,8 @@ impl Recorder {
         carried.remove(&(host.to_owned(), play.clone())).unwrap_or_default()
     }
 
-    /// Warning about handlers that the run took over and whose plays it did not reach on their hosts, if there are any.
+    /// Warning about handlers that the run took over and did not run, because it did not reach their plays on their
+    /// hosts; `None` if there are none.
     pub(crate) fn unreached(&self) -> Option<String> {
         let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         let left = |((host, play), names): (&(String, PlayKey), &Vec<String>)| {
