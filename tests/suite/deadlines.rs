@@ -305,11 +305,7 @@ const DOCUMENTED: &[Row] = &[
             ("src/action/reboot.rs", "Duration::from_secs(seconds(\"reboot_timeout\", 600))"),
         ],
     ),
-    (
-        "Program `file`",
-        "2 s",
-        &[("modules/src/files/mime.rs", "const ANSWER: Duration = Duration::from_secs(2);")],
-    ),
+    ("Program `file`", "2 s", &[("modules/src/files/mime.rs", "const ANSWER: Duration = Duration::from_secs(2);")]),
     ("Lookup `url`", "10 s", &[("crates/template/src/lookups/url.rs", "number::to_float).unwrap_or(10.0)")]),
     (
         "Programs of fact gathering",
