@@ -128,11 +128,7 @@ const DOCUMENTED: &[Row] = &[
             ("src/settings/connect.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
         ],
     ),
-    (
-        "Threads that still work",
-        "2 s",
-        &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")],
-    ),
+    ("Threads that still work", "2 s", &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")]),
     (
         "Signal to `windlass` itself",
         "2 s",

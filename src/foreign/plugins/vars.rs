@@ -65,7 +65,7 @@ impl PythonPlugins {
         Ok(if count == 0 { Lasting::Unneeded } else { Lasting::Running(helper) })
     }
 
-    /// Variables of a group or host; `None` if there are no plugins. After an error, every further request fails with it.
+    /// Variables of a group or host; `None` if there are no plugins. After an error, all later requests fail with it.
     pub(super) fn vars_of(&self, owner: &VarsOwner<'_>) -> Result<Option<Vec<ForeignVars>>, String> {
         let refuse = |refusal: Refusal| format!("A vars plugin failed: {}.", refusal.message.trim_end_matches('.'));
         let request = json!({ "do": "vars", "path": owner.directory, "is_group": owner.is_group, "name": owner.name });
