@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::playbook::keyword::unknown;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Task, folder_of};
 
+/// Names of `import_playbook`; `include` is the one it had until Ansible 2.12.
+pub(super) const NAMES: [&str; 3] = ["import_playbook", "ansible.builtin.import_playbook", "include"];
+
 impl Loader {
     pub(super) fn import_playbook(
         &self,
@@ -21,7 +24,7 @@ impl Loader {
         reading: &mut Reading,
     ) -> Result<()> {
         let mut keywords = Keywords::read(map, On::Import, |word, node| match word {
-            "ansible.builtin.import_playbook" => Ok(()),
+            "ansible.builtin.import_playbook" | "include" => Ok(()),
             _ => Err(unknown(word, On::Import, node)),
         })?;
         if target.is_null() {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_yaml::{Key, Mapping, Node, Span};
 
+use super::import;
 use super::tags::tags_of_play;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
@@ -104,7 +105,7 @@ impl Loader {
                     &entry.span,
                 ));
             };
-            let import = ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name));
+            let import = import::NAMES.iter().find_map(|name| map.get(name));
             match import {
                 Some(target) => self.import_playbook(target, map, &dir, inherited, reading)?,
                 None => reading.plays.push(self.play(entry, map, &dir, inherited)?),

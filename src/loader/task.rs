@@ -180,12 +180,10 @@ impl Loader {
         }
         if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
             if crate::playbook::short_name(&name) == "include" {
-                return Err(Error::parse("the action 'include' was removed from Ansible", &node.span)
-                    .hint(
-                        "use import_tasks to read the file before the play runs, include_tasks to read it during \
-                           the play, or import_playbook for a playbook",
-                    )
-                    .generic());
+                let successor = successor_of_include(&node, entry);
+                let place = &node.span;
+                self.files.warn(format!("`include` was removed from Ansible and runs as `{successor}` ({place})"));
+                return Ok((successor.to_owned(), node));
             }
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);
             let keyword =
@@ -194,6 +192,16 @@ impl Loader {
         }
         Ok((name, node))
     }
+}
+
+/// What Ansible did for `include` while it had it: a file with a fixed name was read before the play ran, unless the
+/// task had a loop, and any other file during the play.
+fn successor_of_include(file: &Node, task: &Node) -> &'static str {
+    let is_looped = |map: &Arc<Mapping>| {
+        map.keys().filter_map(|key| key.as_str()).any(|key| key == "loop" || key.starts_with("with_"))
+    };
+    let is_template = file.scalar_text().is_none_or(|name| name.contains("{{"));
+    if is_template || task.as_map().is_some_and(is_looped) { "include_tasks" } else { "import_tasks" }
 }
 
 /// Whether a built-in module has an option of this name.
