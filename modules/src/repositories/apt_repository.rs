@@ -35,8 +35,7 @@ static SPEC: Spec = Spec {
             Kind::Str,
             "Source line, such as `deb http://deb.debian.org/debian bookworm-backports main`.",
         )
-        .address()
-        .line(),
+        .address(),
         Opt::new("state", Kind::Str, "`present` adds the line, `absent` removes it.")
             .default("\"present\"")
             .choices(&["absent", "present"]),
@@ -87,6 +86,10 @@ impl Module for AptRepository {
         let state = args.required("state")?.to_owned();
         if repo.trim().is_empty() {
             return Err(Failure::new("Please set argument 'repo' to a non-empty value"));
+        }
+        // A folded YAML text ends with a line break.
+        if repo.trim().contains(['\n', '\r', '\0']) {
+            return Err(Failure::new("value of repo must be one line, without line breaks"));
         }
         let archive = repo.strip_prefix("ppa:").map(|path| Archive::of(path, args)).transpose()?;
         let source = match &archive {
