@@ -239,7 +239,9 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
     let src = context.text("src").unwrap_or_default();
     let decrypt = context.flag("decrypt").unwrap_or(true);
     args.shift_remove("decrypt");
-    if context.flag("remote_src").unwrap_or(false) || src.contains("://") {
+    // `copy` is the older name of the opposite.
+    let is_remote = context.flag("remote_src").unwrap_or(false) || context.flag("copy") == Some(false);
+    if is_remote || src.contains("://") {
         return context.module("ansible.builtin.unarchive", value_of(args), Vec::new()).await;
     }
     let path = context.find("files", &src)?;
