@@ -12,6 +12,9 @@ use jiff::Zoned;
 use super::way::{self, Link, Place};
 use crate::{Failure, process::reason};
 
+/// Most backups of a file in a second.
+const NAMES: usize = 1000;
+
 /// Copies a file to a name beside it with process id and time, keeping owner and permissions, and returns that name.
 /// Does nothing if the file does not exist.
 pub fn make(path: &Path) -> Result<Option<PathBuf>, Failure> {
@@ -19,9 +22,14 @@ pub fn make(path: &Path) -> Result<Option<PathBuf>, Failure> {
         return Ok(None);
     }
     let stamp = Zoned::now().strftime("%Y-%m-%d@%H:%M:%S~").to_string();
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.{stamp}", std::process::id()));
-    let copy = PathBuf::from(name);
+    let named = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}.{stamp}"));
+        PathBuf::from(name)
+    };
+    // Modules share a process here, so two backups of a second would have the same name.
+    let free = (std::process::id()..).take(NAMES).map(&named).find(|copy| copy.symlink_metadata().is_err());
+    let copy = free.unwrap_or_else(|| named(std::process::id()));
     copied(path, &copy).map_err(|error| {
         Failure::new(format!("Could not make backup of {} to {}: {}.", path.display(), copy.display(), reason(&error)))
     })?;
@@ -32,7 +40,7 @@ fn copied(path: &Path, copy: &Path) -> io::Result<()> {
     let mut source: File = way::open(path)?;
     let found = source.metadata()?;
     let place = Place::to_write(copy, Link::NoFollow)?;
-    // An earlier backup of the same second is replaced without writing through it.
+    // Whatever has the name is replaced without writing through it.
     if place.node().is_some() {
         place.unlink()?;
     }
