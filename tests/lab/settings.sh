@@ -149,3 +149,31 @@ operation_nodes() {
   holds 'the Deployment answers on every node' deployment
   holds 'cluster.yml changes nothing after all' unchanged cluster
 }
+
+# ---- dead-node ----
+
+# removed_dead: right after the loss, when the API still reports the node as ready
+removed_dead() {
+  "$windlass" playbook -i "$inventory" playbooks/remove_node.yml -e node=node3 -e skip_confirmation=true -e reset_nodes=false \
+    -e allow_ungraceful_removal=true >"$operation/dead.log" 2>&1 || { tail -25 "$operation/dead.log"; return 1; }
+  grep -A1 'TASK .*Cordon the nodes that do not answer' "$operation/dead.log" | grep '^changed' || { echo 'it was drained'; return 1; }
+}
+is_gone() { not kubectl node1 get node "$1" && not kubectl node1 get pods --all-namespaces -o wide --no-headers | grep " $1 "; }
+
+operation_dead_node() {
+  local rest='node1 node2'
+  cluster three
+  rm -f "$log/cluster"
+  holds 'a control plane loses its power' "$windlass" lab kill node3
+  holds 'remove_node.yml gives up its pods' removed_dead
+  holds 'the cluster has neither it nor its pods' is_gone node3
+  nodes=$rest
+  holds 'the service answers on the other nodes' answer_everywhere
+  holds 'its pods run on the other nodes' eventually 120 kubectl node1 rollout status deployment/hello --timeout 60s
+  nodes="$rest node3"
+  holds 'the host returns' "$windlass" lab start node3
+  holds 'replace_node.yml joins it again' run replace.log replace_node -e node=node3 -e skip_confirmation=true
+  holds 'its nodes are Ready' eventually 60 all_ready
+  holds 'the Deployment answers on every node' deployment
+  holds 'cluster.yml changes nothing' unchanged cluster
+}
