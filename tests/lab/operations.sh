@@ -461,6 +461,11 @@ operation_preflight() {
     "${site[@]}" -e pod_infra_version=9.9
   holds 'cluster.yml refuses a file that the server lacks' refused file.log 'missing.tgz, which no server has' cluster \
     "${site[@]}" -e '{"cni_download_url": "{{ files_repo }}/missing.tgz"}'
+  holds 'a host has little room for programs' on node2 'mount -t tmpfs -o size=64m none /usr/local/bin'
+  holds 'cluster.yml refuses it with the room that it needs' refused room.log \
+    'node2 has not enough room. /usr/local/bin has 6[0-9] MiB of free space, but [0-9]* are needed.*MiB of files are fetched' cluster \
+    "${site[@]}" -e minimal_free_space_mb=32
+  holds 'it gets more' on node2 'umount /usr/local/bin'
   holds 'nothing was changed' still_bare
   holds 'cluster.yml makes a cluster of what the server has' run cluster.log cluster "${site[@]}"
   holds 'its nodes are Ready' eventually 60 all_ready

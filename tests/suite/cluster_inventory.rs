@@ -599,7 +599,7 @@ fn unfit_machines_refused_with_the_reason() {
     let output = refusals_of_machines(folder.path(), &variables);
     for sentence in [
         "MiB of memory, but needs 99999999. Give it more, or set minimal_node_memory_mb.",
-        "has less than 99999999 MiB of free space on /",
+        "MiB of free space, but 99999999 are needed for /",
         &format!(
             "Something on cp1 already listens on {port}/tcp, which is the port of control_plane for the API server (kube_apiserver_port)."
         ),

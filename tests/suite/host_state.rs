@@ -458,3 +458,19 @@ fn comparisons_of_times_know_predicted_changes() {
     }
     assert!(compared > 15, "{compared}");
 }
+
+/// Existing files are not fetched again, and a folder that is missing belongs to the nearest one above it.
+#[test]
+fn room_needed_by_files_is_summed_for_each_file_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let df = "case $2 in /usr*) mount=/usr ;; *) mount=/ ;; esac\n\
+              echo Filesystem 1024-blocks Used Available Capacity Mounted on\n\
+              echo \"/dev/a 9 9 307200 99% $mount\"";
+    program(folder.path(), "df", df);
+    let entries =
+        ["/usr/bin", "/var/none/at/all", "5242881:/usr/bin:/none", "99999999:/usr/bin:/dev/null", "1:/usr/lib:/none"];
+    let output = script(folder.path(), "check/files/space.sh", &entries);
+    let mut lines: Vec<&str> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["room 300 0 / /var/none/at/all", "room 300 6 /usr /usr/bin,/usr/lib"]);
+}

@@ -28,7 +28,7 @@ const PLAYBOOK: &str = "
         content: \"{{ {'plan': lookup('ansible.builtin.template', role ~ '/templates/plan.txt.j2').splitlines(), 'due': upgrade_due_nodes,
           'members': upgrade_due_members, 'findings': upgrade_findings, 'remarks': upgrade_remarks,
           'releases': upgrade_release_rules | rejectattr('good') | map(attribute='name'),
-          'ending': upgrade_ending_here, 'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': upgrade_storage_dir} | to_json }}\"
+          'ending': upgrade_ending_here, 'path': upgrade_path, 'path_rules': upgrade_path_rules | rejectattr('good'), 'mixed': upgrade_is_mixed, 'storage': cluster_storage_dir} | to_json }}\"
 ";
 
 /// Decisions of a host from what the playbook would have found; kube_version is 1.21.0.
