@@ -177,3 +177,46 @@ operation_dead_node() {
   holds 'the Deployment answers on every node' deployment
   holds 'cluster.yml changes nothing' unchanged cluster
 }
+
+# ---- own-authorities ----
+
+# own NAME OPTION...: an authority of ours, or one below it
+own() {
+  local name=$1; shift
+  openssl req -x509 -newkey "${2:-rsa:2048}" ${2:+-pkeyopt ec_paramgen_curve:P-256} -nodes -days 3650 -subj "/CN=own-$name" \
+    -addext keyUsage=critical,keyCertSign,cRLSign -keyout "$operation/$name.key" -out "$operation/$name.crt" ${1:+-CA "$1.crt" -CAkey "$1.key"}
+}
+authorities_made() { own root && own ca "$operation/root" && own front-proxy-ca && own etcd-ca '' ec; }
+# own_authorities CA: settings that name them, with that certificate of `ca`
+own_authorities() {
+  local name
+  echo certificates_own_authorities:
+  for name in ca front-proxy-ca etcd-ca; do echo "  $name: {certificate: $operation/$name.crt, key: $operation/$name.key}"; done |
+    sed "s|$operation/ca.crt|$operation/$1.crt|"
+}
+has_authorities() {
+  on node1 cat /etc/kubernetes/ssl/ca.crt | cmp - "$operation/ca.crt" && on node1 cat /etc/kubernetes/ssl/ca.key | cmp - "$operation/ca.key" &&
+    on node1 cat /etc/kubernetes/ssl/front-proxy-ca.crt | cmp - "$operation/front-proxy-ca.crt" &&
+    on node1 cat /etc/ssl/etcd/ssl/ca.pem | cmp - "$operation/etcd-ca.crt" &&
+    [ "$(on node1 'stat -c %a /etc/kubernetes/ssl/ca.key /etc/ssl/etcd/ssl/ca-key.pem' | xargs)" = '600 600' ]
+}
+
+operation_own_authorities() {
+  local nodes='node1 node2' inventory=$log/own
+  holds '2 hosts start' hosts_up 2
+  grouped "$inventory" node1 node1 "$nodes"
+  holds 'their settings' settings
+  holds 'authorities of our own, one of them below another' authorities_made
+  own_authorities root >"$inventory/group_vars/all/authorities.yml"
+  holds 'a key of another authority is refused' refused refused.log 'The key of .ca. is not that of its certificate' cluster
+  own_authorities ca >"$inventory/group_vars/all/authorities.yml"
+  holds '--check of a cluster with them' run check.log cluster --check
+  holds 'it left the hosts bare' still_bare
+  holds 'cluster.yml makes a cluster with them' run cluster.log cluster
+  holds 'it has our authorities' has_authorities
+  holds 'its nodes are Ready' eventually 60 all_ready
+  holds 'a Deployment answers on every node' deployment
+  holds 'the report of certificates has no failure' run report.log certificates
+  holds 'nothing is to be rotated' unchanged certificates --tags rotate
+  holds 'cluster.yml changes nothing' unchanged cluster
+}

@@ -161,6 +161,43 @@ fn ranges_that_kubernetes_does_not_take_refused() {
     }
 }
 
+/// kubeadm would fail half-way, or the cluster would end with its authority.
+#[test]
+fn own_authorities_that_cannot_sign_refused() {
+    if !windlass_testing::has("openssl") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, options: &str| {
+        let command = format!("req -x509 -nodes -subj /CN={name} -keyout {name}.key -out {name}.crt {options}");
+        let output = Command::new("openssl").args(command.split_whitespace()).current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    make("good", "-newkey rsa:2048 -days 3650");
+    make("server", "-newkey rsa:2048 -days 3650 -addext keyUsage=digitalSignature");
+    make("short", "-newkey rsa:2048 -days 100");
+    make("edwards", "-newkey ed25519 -days 3650");
+    let at = folder.path().display();
+    let given = |name: &str, certificate: &str, key: &str| {
+        format!(
+            "certificates_own_authorities={{'{name}': {{'certificate': '{at}/{certificate}.crt', 'key': '{at}/{key}.key'}}}}"
+        )
+    };
+    for (variables, sentence) in [
+        (given("ca", "server", "server"), "The key usage of `ca` is Digital Signature, which lacks Certificate Sign."),
+        (given("etcd-ca", "short", "short"), "but those that it signs last a year."),
+        (given("ca", "edwards", "edwards"), "The key of `ca` is Ed25519, but Kubernetes needs RSA"),
+        (given("front-proxy-ca", "good", "short"), "The key of `front-proxy-ca` is not that of its certificate."),
+        (given("ca", "good", "missing"), "`ca` is different."),
+        (given("kubernetes", "good", "good"), "`kubernetes` is different."),
+    ] {
+        refused(GROUPS, &variables, sentence);
+    }
+    // Nothing else would keep these from the first host.
+    let (_, output) = played(folder.path(), "playbooks/cluster.yml", GROUPS, &given("ca", "good", "good"));
+    assert!(output.contains("unreachable=1"), "{output}");
+}
+
 /// Kubespray makes a ProxyCommand of it, so its hosts could not be reached here, without a word.
 #[test]
 fn bastion_that_nothing_leads_through_refused() {

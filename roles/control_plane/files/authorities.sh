@@ -23,7 +23,7 @@ for certificate in "$3"/*.crt "$3"/etcd/*.crt; do
         etcd/* | apiserver-etcd-client.crt) authority=$3/etcd/ca.crt ;;
         *) authority=$3/ca.crt ;;
     esac
-    openssl verify -CAfile "$authority" "$certificate" >/dev/null 2>&1 && continue
+    openssl verify -partial_chain -CAfile "$authority" "$certificate" >/dev/null 2>&1 && continue
     rm -f "$certificate" "${certificate%.crt}.key"
     echo "removed $certificate"
 done
