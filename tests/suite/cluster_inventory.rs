@@ -152,12 +152,23 @@ fn ranges_that_kubernetes_does_not_take_refused() {
     refused(GROUPS, "kube_service_addresses=10.0.0.0/11\nkube_pods_subnet=10.64.0.0/16", "services of a /12 at most");
     let wide = "kube_pods_subnet=10.0.0.0/9\nkube_network_node_prefix=26\nkubelet_max_pods=50";
     refused(GROUPS, wide, "no more than 16 bits between");
-    let pods = "kubelet_max_pods is 126, but the range of cp1 (/25, kube_network_node_prefix) has only 125 addresses";
-    refused(GROUPS, "kube_network_node_prefix=25\nkubelet_max_pods=126", pods);
+}
+
+/// A node in use keeps its range, so hosts are asked first.
+#[test]
+fn more_pods_than_addresses_refused() {
+    let sentence =
+        "kubelet_max_pods is 126, but the range of cp1 (/25, kube_network_node_prefix) has only 125 addresses";
+    let output = |variables: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let common = "kube_network_node_prefix=25\nkube_cgroup_v1_allowed=true\ndns_mode=none\n";
+        refusals_of_machines(folder.path(), &format!("{common}{variables}\n"))
+    };
+    assert!(output("kubelet_max_pods=126").contains(sentence));
     // Not through a network with addresses of its own, and not with exactly as many.
-    for accepted in ["kube_network_plugin=cilium\nkubelet_max_pods=126", "kubelet_max_pods=125"] {
-        let variables = format!("kube_network_node_prefix=25\n{accepted}\nkube_service_addresses=10.1.0.0");
-        refused(GROUPS, &variables, "kube_service_addresses is `10.1.0.0`, which is not a network");
+    for accepted in ["kube_network_plugin=calico\nkubelet_max_pods=126", "kubelet_max_pods=125"] {
+        let output = output(accepted);
+        assert!(!output.contains("addresses for pods"), "{output}");
     }
 }
 
