@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate upgrade-kills undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups settings nodes dead-node own-authorities fleet)
+operations=(rotate upgrade-kills failed-node undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups settings nodes dead-node own-authorities fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
@@ -514,6 +514,16 @@ operation_reconcile() {
   holds 'and the next one has no finding' eventually 120 reconcile repair-policy.yml
   holds 'the metrics are written' grep -q '^windlass_' "$operation/windlass.prom"
   holds 'cluster.yml changes nothing' unchanged cluster
+  # A folder of archives that somebody emptied is no reason to restart anything.
+  holds 'archives of a node are lost' on node2 'rm /var/cache/kubernetes-releases/*.t*z'
+  holds '--check predicts that they are fetched, and nothing else' only_fetched --check
+  holds 'so it is' only_fetched
+}
+only_fetched() {
+  run fetched.log cluster "$@" || return 1
+  awk '/^TASK/ { task = $0 } /^changed:/ { print task }' "$operation/fetched.log" | sort -u >"$operation/fetched"
+  cat "$operation/fetched"
+  [ "$(wc -l <"$operation/fetched")" = 1 ] && grep -q 'artifacts : Fetch archives' "$operation/fetched"
 }
 
 # ---- migrate-runtime ----
