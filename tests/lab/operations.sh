@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # The operations of tests/lab/operations. $operation is the folder for the logs of the one that runs.
 
-operations=(rotate upgrade-kills failed-node undo clone adopt conformance bundle preflight reconcile migrate-runtime migrate-network balancers backups settings nodes dead-node own-authorities fleet)
+operations=(rotate upgrade-kills failed-node undo clone adopt conformance bundle preflight reconcile spare migrate-runtime migrate-network balancers backups settings nodes dead-node own-authorities fleet)
 
 # holds TEXT COMMAND...: ends the operation with that text unless the command succeeds
 holds() {
