@@ -62,6 +62,9 @@ grouped() {
   } >"$folder/hosts.yml"
 }
 
+# given_up FILE: this run of remove_node.yml cordoned a node, and waited for none of its pods
+given_up() { [ "$(awk -v RS= '/: (Cordon the nodes that do not answer|Drain the nodes)/ && /\nchanged/ { print $4 }' "$1")" = Cordon ]; }
+
 no_executor() { ! on "$1" 'pgrep -f "executor[-].* serve"' >/dev/null; }
 
 # age_on NODE...: the hosts have no network, so the role `backup` finds the package that it would install

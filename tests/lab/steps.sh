@@ -512,7 +512,7 @@ dead_host_removed() {
   # Nobody confirms that its pods have ended; and the host itself is left as it is.
   remove_node node3 -e reset_nodes=false -e allow_ungraceful_removal=true > "$log/dead.log" 2>&1 || { tail -40 "$log/dead.log"; return 1; }
   # Its pods are not waited for.
-  grep -A1 'TASK .*Cordon the nodes that do not answer' "$log/dead.log" | grep '^changed' || { tail -40 "$log/dead.log"; return 1; }
+  given_up "$log/dead.log" || { tail -40 "$log/dead.log"; return 1; }
   etcd_members
   ! kubectl node2 get node node3 2>/dev/null && [ "$(etcd_members | wc -l)" = 2 ] && eventually 60 kubectl node2 get --raw=/readyz
 }
