@@ -150,6 +150,16 @@ fn copy_writes_controller_file() {
 }
 
 #[test]
+fn backups_of_one_second_keep_the_original() {
+    let bench = Bench::new();
+    bench.write("a", "original\n");
+    let line = |line| json!({ "path": "@/a", "line": line, "backup": true });
+    let backups = ["one", "two", "three"].map(|text| bench.run("lineinfile", line(text), false)["backup"].clone());
+    let kept = backups.map(|backup| std::fs::read_to_string(backup.as_str().unwrap()).unwrap());
+    assert_eq!(kept, ["original\n", "original\none\n", "original\none\ntwo\n"]);
+}
+
+#[test]
 fn copy_keeps_backup() {
     let bench = Bench::new();
     bench.write("a", "old");

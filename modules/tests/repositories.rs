@@ -86,6 +86,8 @@ fn apt_repository_written_as_line() {
     assert_eq!(bench.mode("parts/example_org_debian.list"), 0o600);
     assert_eq!(told(&bench, &["apt-config"]), ["apt-get update -q"]);
     assert_eq!(ask(&bench, "apt_repository", args(repo, "present"), false)["changed"], false);
+    // A folded YAML text ends with a line break.
+    assert_eq!(ask(&bench, "apt_repository", args(&format!("{repo}\n"), "present"), false)["changed"], false);
     let removed = ask(&bench, "apt_repository", args(repo, "absent"), false);
     assert_eq!((&removed["sources_removed"], added.exists()), (&json!([added]), false), "{removed}");
     // If the lists cannot be updated, the old sources are restored.

@@ -82,8 +82,8 @@ rules! {
          as `length` and `regex_search`, also behind `and` and `or`. `--fix` appends `> 0` to `length` and `count`.";
     DEPRECATED: "deprecated", Info, false, ["deprecated-local-action", "deprecated-module"],
         "A keyword or action that Ansible replaced",
-        "`with_*` loops, `local_action` and `include` have successors. `include` was removed from Ansible, which makes it \
-         an error; the others still work.";
+        "`with_*` loops, `local_action` and `include` have successors. `include` was removed from ansible-core, where it is an \
+         error. Windlass runs it, with a warning.";
     DUPLICATE_HOST: "duplicate-host", Warning, false, [],
         "A host that a group of an inventory lists twice",
         "The second line adds nothing but its variables, and is probably another host with a misspelt name. Checked with `-i`, \

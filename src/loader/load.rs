@@ -105,9 +105,13 @@ impl Loader {
                     &entry.span,
                 ));
             };
-            let import = import::NAMES.iter().find_map(|name| map.get(name));
+            let import = import::NAMES.iter().find_map(|name| Some((*name, map.get(name)?)));
+            if let Some(("include", target)) = import {
+                let place = &target.span;
+                self.files.warn(format!("`include` was removed from Ansible and runs as `import_playbook` ({place})"));
+            }
             match import {
-                Some(target) => self.import_playbook(target, map, &dir, inherited, reading)?,
+                Some((_, target)) => self.import_playbook(target, map, &dir, inherited, reading)?,
                 None => reading.plays.push(self.play(entry, map, &dir, inherited)?),
             }
         }

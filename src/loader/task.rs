@@ -37,7 +37,8 @@ impl Loader {
         }
         let collections = collections_of(&keywords, from.frame);
         let (action, value) = self.the_action(actions, on, entry, &collections)?;
-        let (args, args_template) = all_arguments(&action, &value, &keywords)?;
+        let (mut args, args_template) = all_arguments(&action, &value, &keywords)?;
+        self.drop_removed_option(&action, &mut args, &value);
         // Names of tasks may show the arguments of `set_fact` and `add_host` as written.
         secrecy::learn(&self.world.run.secrets, |name| args.get(name).cloned().map(Variable::Text));
         let vars = keywords.vars()?;
@@ -87,6 +88,14 @@ impl Loader {
                 Ok(vec![Item::Task(Arc::new(task))])
             }
             _ => Ok(vec![Item::Task(Arc::new(task))]),
+        }
+    }
+
+    /// Drops `warn` of `command` and `shell`, which Ansible had until 2.13 and which only chose what it printed.
+    fn drop_removed_option(&self, action: &str, args: &mut Mapping, place: &Node) {
+        if matches!(crate::playbook::short_name(action), "command" | "shell") && args.remove("warn").is_some() {
+            let place = &place.span;
+            self.files.warn(format!("`warn` of `{action}` was removed from Ansible and means nothing ({place})"));
         }
     }
 
@@ -194,7 +203,7 @@ impl Loader {
     }
 }
 
-/// What Ansible did for `include` while it had it: a file with a fixed name was read before the play ran, unless the
+/// The action for which `include` stood in Ansible: a file with a fixed name was read before the play ran, unless the
 /// task had a loop, and any other file during the play.
 fn successor_of_include(file: &Node, task: &Node) -> &'static str {
     let is_looped = |map: &Arc<Mapping>| {

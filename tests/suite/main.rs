@@ -73,6 +73,7 @@ mod lint;
 mod lsp;
 mod majority;
 mod masking;
+mod older_playbooks;
 mod open_files;
 mod otlp;
 mod parallel_loops;
