@@ -87,14 +87,16 @@ fn build(target: &str, extent: &str, out: &Path) -> Result<PathBuf, Box<dyn Erro
         .current_dir(variable("CARGO_MANIFEST_DIR")?)
         // The outer cargo has already fetched everything and updated Cargo.lock.
         .args(["build", "--frozen", "--quiet", "--package", "windlass-modules", "--bin", "windlass-executor"])
+        // Without the documentation of the modules, which only the controller shows.
+        .arg("--no-default-features")
         .args(["--profile", profile, "--target", target, "--target-dir"])
         .arg(&folder)
         // Debug information and symbols would be sent to every host.
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_PROFILE_DEV_STRIP", "symbols")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    if extent != "All" {
-        command.arg("--no-default-features");
+    if extent == "All" {
+        command.arg("--features=all");
     }
     // Settings by the outer cargo, clippy or a coverage tool are meant for the controller.
     for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {

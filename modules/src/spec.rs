@@ -1,4 +1,9 @@
 //! Declaration of a module: names, options and results. Checks, documentation, schemas and completion derive from it.
+//!
+//! Executors are built without the documentation, which nothing on a host shows.
+
+/// Whether this program shows documentation.
+const DOCS: bool = cfg!(feature = "docs");
 
 /// Name, options and results of a module. Coercion, argument errors, documentation and completion are derived from it.
 #[derive(Debug)]
@@ -66,6 +71,14 @@ impl Spec {
         examples: "",
         returns: &[],
     };
+
+    /// The spec with its documentation, or without it in an executor.
+    pub const fn compiled(self) -> Spec {
+        match DOCS {
+            true => self,
+            false => Spec { summary: "", description: &[], examples: "", returns: &[], ..self },
+        }
+    }
 
     /// Name of the module in argument errors: as the task calls it, otherwise its full name. Ansible's own modules with
     /// an action are named as the action calls them.
@@ -172,7 +185,7 @@ impl Opt {
         Opt {
             name,
             kind,
-            doc,
+            doc: if DOCS { doc } else { "" },
             aliases: &[],
             required: false,
             default: None,

@@ -108,7 +108,8 @@ pub static SPEC: Spec = Spec {
     ],
     missing: Some("src (or content) and dest are required"),
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Callback for each member of an archive, with its content.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(Member, &mut dyn Read) -> Result<(), Failure>;

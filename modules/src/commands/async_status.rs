@@ -35,7 +35,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "erased", kind: "str", when: "mode is cleanup", doc: "Path of the removed file." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for AsyncStatus {
     fn spec(&self) -> &'static Spec {

@@ -42,7 +42,8 @@ static SPEC: Spec = Spec {
                creates: /var/lib/db/main\n",
     returns: RETURNS,
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Command {
     fn spec(&self) -> &'static Spec {

@@ -47,7 +47,8 @@ static SPEC: Spec = Spec {
     examples: "- name: Answer a question\n  ansible.builtin.expect:\n    command: passwd ada\n    responses:\n      (?i)password: \"{{ password }}\"\n  no_log: true\n",
     returns: execution::RETURNS,
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Expect {
     fn spec(&self) -> &'static Spec {

@@ -51,7 +51,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "stderr_lines", kind: "list", when: "always", doc: "Standard error as lines." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Script {
     fn spec(&self) -> &'static Spec {

@@ -43,7 +43,8 @@ static SPEC: Spec = Spec {
                - name: Use what only bash has\n  ansible.builtin.shell:\n    cmd: set -o pipefail; dmesg | tail -n 5\n    executable: /bin/bash\n",
     returns: RETURNS,
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Shell {
     fn spec(&self) -> &'static Spec {

@@ -74,7 +74,8 @@ static SPEC: Spec = Spec {
         Return { name: "comment", kind: "str", when: "present", doc: "Comment of the public key." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensshKeypair {
     fn spec(&self) -> &'static Spec {

@@ -159,7 +159,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensslCsr {
     fn spec(&self) -> &'static Spec {

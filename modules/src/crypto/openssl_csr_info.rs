@@ -34,7 +34,8 @@ static SPEC: Spec = Spec {
         Return { name: "public_key", kind: "str", when: "success", doc: "Public key in PEM." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensslCsrInfo {
     fn spec(&self) -> &'static Spec {

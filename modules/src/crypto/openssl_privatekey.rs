@@ -109,7 +109,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensslPrivatekey {
     fn spec(&self) -> &'static Spec {

@@ -63,7 +63,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensslPrivatekeyInfo {
     fn spec(&self) -> &'static Spec {

@@ -55,7 +55,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for OpensslPublickey {
     fn spec(&self) -> &'static Spec {

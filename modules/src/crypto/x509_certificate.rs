@@ -125,7 +125,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for X509Certificate {
     fn spec(&self) -> &'static Spec {

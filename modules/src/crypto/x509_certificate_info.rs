@@ -47,7 +47,8 @@ static SPEC: Spec = Spec {
         Return { name: "valid_at", kind: "dict", when: "success", doc: "Validity at each of the given times." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for X509CertificateInfo {
     fn spec(&self) -> &'static Spec {

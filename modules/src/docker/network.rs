@@ -65,7 +65,8 @@ static SPEC: Spec = Spec {
                - name: One more container in it\n  community.docker.docker_network:\n    name: backend\n    connected: [db]\n    appends: true\n",
     returns: &[Return { name: "network", kind: "dict", when: "present", doc: "Network as Docker describes it." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DockerNetwork {
     fn spec(&self) -> &'static Spec {

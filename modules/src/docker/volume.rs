@@ -43,7 +43,8 @@ static SPEC: Spec = Spec {
                - name: One on another disk\n  community.docker.docker_volume:\n    name: archive\n    driver_options:\n      type: ext4\n      device: /dev/sdb1\n",
     returns: &[Return { name: "volume", kind: "dict", when: "present", doc: "Volume as Docker describes it." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DockerVolume {
     fn spec(&self) -> &'static Spec {

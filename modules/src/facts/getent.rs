@@ -33,7 +33,8 @@ static SPEC: Spec = Spec {
     examples: "- name: Check whether the user exists\n  ansible.builtin.getent:\n    database: passwd\n    key: app\n    fail_key: false\n",
     returns: &[Return { name: "ansible_facts", kind: "dict", when: "success", doc: "Fact `getent_<database>`." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Getent {
     fn spec(&self) -> &'static Spec {

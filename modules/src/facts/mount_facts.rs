@@ -51,7 +51,8 @@ static SPEC: Spec = Spec {
         doc: "Facts `mount_points`, by mount point, and `aggregate_mounts`, a list.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const DYNAMIC: &[&str] = &["/etc/mtab", "/proc/mounts", "/etc/mnttab"];
 const STATIC: &[&str] = &["/etc/fstab", "/etc/vfstab", "/etc/filesystems"];

@@ -29,7 +29,8 @@ static SPEC: Spec = Spec {
              from the manager.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Managers in the order in which they are tried.
 const MANAGERS: &[&str] = &["apk", "apt", "pacman", "pkg", "pkg_info", "portage", "rpm"];

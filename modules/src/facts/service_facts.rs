@@ -26,7 +26,8 @@ static SPEC: Spec = Spec {
              `status` (enabled, disabled, static, failed ...).",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for ServiceFacts {
     fn spec(&self) -> &'static Spec {

@@ -61,7 +61,8 @@ static SPEC: Spec = Spec {
         doc: "Facts with the prefix `ansible_`.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Setup {
     fn spec(&self) -> &'static Spec {

@@ -57,7 +57,8 @@ static SPEC: Spec = Spec {
     examples: "- name: Ada may read the logs\n  ansible.posix.acl:\n    path: /var/log/app\n    entity: ada\n    etype: user\n    permissions: rX\n    state: present\n",
     returns: &[Return { name: "acl", kind: "list", when: "success", doc: "ACL entries of the path." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A requested entry.
 struct Entry {

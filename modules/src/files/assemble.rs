@@ -51,7 +51,8 @@ pub static SPEC: Spec = Spec {
     ],
     missing: Some("src and dest are required"),
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Assemble {
     fn spec(&self) -> &'static Spec {

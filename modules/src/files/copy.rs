@@ -75,7 +75,8 @@ pub static SPEC: Spec = Spec {
     ],
     missing: Some("dest is required"),
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Copy {
     fn spec(&self) -> &'static Spec {

@@ -45,7 +45,8 @@ pub static SPEC: Spec = Spec {
     // The controller skips the task in check mode.
     check: Check::None,
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Bytes of a file in one piece.
 const PIECE: usize = 256 << 10;

@@ -110,7 +110,8 @@ static SPEC: Spec = Spec {
         Return { name: "msg", kind: "str", when: "success", doc: "Message about skipped paths." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Find {
     fn spec(&self) -> &'static Spec {

@@ -29,7 +29,8 @@ static SPEC: Spec = Spec {
         Return { name: "source", kind: "str", when: "success", doc: "Path of the file." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Larger files would not fit into a result.
 const MAX_SIZE: u64 = 32 << 20;

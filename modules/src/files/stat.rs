@@ -49,7 +49,8 @@ static SPEC: Spec = Spec {
         doc: "Metadata of the file; only `exists` if it does not exist.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Stat {
     fn spec(&self) -> &'static Spec {

@@ -94,7 +94,8 @@ pub static SPEC: Spec = Spec {
     ],
     missing: Some("synchronize requires both src and dest parameters are set"),
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Prefix of rsync's output lines for changed files.
 const MARK: &str = "<<CHANGED>>";

@@ -33,7 +33,8 @@ static SPEC: Spec = Spec {
     examples: "- name: A place to build in\n  ansible.builtin.tempfile:\n    state: directory\n    suffix: .build\n  register: place\n",
     returns: &[Return { name: "path", kind: "str", when: "success", doc: "Path of the new file or directory." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for TempFile {
     fn spec(&self) -> &'static Spec {

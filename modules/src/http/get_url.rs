@@ -107,7 +107,8 @@ static SPEC: Spec = Spec {
         Return { name: "state", kind: "str", when: "success", doc: "State of `dest`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for GetUrl {
     fn spec(&self) -> &'static Spec {

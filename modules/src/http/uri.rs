@@ -111,7 +111,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "path", kind: "str", when: "`dest`", doc: "Path of the written file." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// `uri` has another alias for the user than `get_url`.
 const URL_USERNAME_OF_URI: Opt = Opt { aliases: &["user"], ..URL_USERNAME };

@@ -76,7 +76,8 @@ static SPEC: Spec = Spec {
         Return { name: "removed", kind: "list", when: "changed", doc: "References of images that existed." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Image {
     fn spec(&self) -> &'static Spec {

@@ -47,7 +47,8 @@ static SPEC: Spec = Spec {
         Return { name: "version", kind: "str", when: "the version is known", doc: "Version of the gem." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Gem {
     fn spec(&self) -> &'static Spec {

@@ -36,7 +36,8 @@ static SPEC: Spec = Spec {
     examples: "- name: A server of static files\n  community.general.npm:\n    name: http-server\n    version: 14.1.1\n    global: true\n\n\
                - name: What the application needs\n  community.general.npm:\n    path: /srv/app\n    ci: true\n",
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Npm {
     fn spec(&self) -> &'static Spec {

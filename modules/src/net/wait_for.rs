@@ -81,7 +81,8 @@ static SPEC: Spec = Spec {
         Return { name: "match_groupdict", kind: "dict", when: "success", doc: "Named groups of the match." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for WaitFor {
     fn spec(&self) -> &'static Spec {

@@ -49,7 +49,8 @@ static SPEC: Spec = Spec {
         Return { name: "after", kind: "list", when: "changed", doc: "Ids of all keys after the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A key id in its comparable forms.
 #[derive(Debug, PartialEq, Eq)]

@@ -63,7 +63,8 @@ static SPEC: Spec = Spec {
         Return { name: "sources_removed", kind: "list", when: "always", doc: "Files that were removed." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Server of Launchpad archives.
 const ARCHIVES: &str = "https://ppa.launchpadcontent.net";

@@ -73,7 +73,8 @@ static SPEC: Spec = Spec {
         Return { name: "key_filename", kind: "str", when: "always", doc: "Path of the key file, if any." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Deb822Repository {
     fn spec(&self) -> &'static Spec {

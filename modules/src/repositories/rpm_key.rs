@@ -32,7 +32,8 @@ static SPEC: Spec = Spec {
     examples: "- name: Trust the key of the repository\n  ansible.builtin.rpm_key:\n    key: https://packages.example.org/RPM-GPG-KEY\n    \
                fingerprint: EBC6 E12C 62B1 C734 026B 2122 A20E 5214 6B8D 79E6\n",
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A key and its location.
 struct Found {

@@ -101,7 +101,8 @@ static SPEC: Spec = Spec {
         Return { name: "state", kind: "str", when: "success", doc: "Value of `state`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Options that are not written to the section.
 const NOT_SETTINGS: &[&str] = &["name", "description", "state", "file", "reposdir"];

@@ -47,7 +47,8 @@ static SPEC: Spec = Spec {
         doc: "Summary of the change, or output of the program that made it.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Commands that create, grow and label a type of file system.
 struct Type {

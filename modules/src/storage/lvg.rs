@@ -36,7 +36,8 @@ static SPEC: Spec = Spec {
     required_if: &[("reset_pv_uuid", "True", &["pvs"])],
     examples: "- name: A group on two disks\n  community.general.lvg:\n    vg: data\n    pvs: [/dev/sdb1, /dev/sdc1]\n",
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const AUTOACTIVATION: &str = "--setautoactivation";
 

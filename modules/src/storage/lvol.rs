@@ -52,7 +52,8 @@ static SPEC: Spec = Spec {
         Return { name: "msg", kind: "str", when: "the volume was created", doc: "Always empty." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A size in a task.
 #[derive(Clone)]

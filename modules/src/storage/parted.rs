@@ -60,7 +60,8 @@ static SPEC: Spec = Spec {
         Return { name: "script", kind: "list", when: "success", doc: "Commands passed to parted." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Parted {
     fn spec(&self) -> &'static Spec {

@@ -43,7 +43,8 @@ static SPEC: Spec = Spec {
     examples: "- name: Vim is the editor\n  community.general.alternatives:\n    name: editor\n    path: /usr/bin/vim.basic\n",
     returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A dependent link of an alternative.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -49,7 +49,8 @@ static SPEC: Spec = Spec {
         doc: "Packages that were (or would be) changed.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Apk {
     fn spec(&self) -> &'static Spec {

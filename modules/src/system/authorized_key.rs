@@ -46,7 +46,8 @@ static SPEC: Spec = Spec {
         Return { name: "size", kind: "int", when: "the file exists", doc: "Size of the file in bytes." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// The key types that OpenSSH knows.
 const KINDS: &[&str] = &[

@@ -26,7 +26,8 @@ static SPEC: Spec = Spec {
     examples: "- name: The server opens low ports\n  community.general.capabilities:\n    path: /usr/local/bin/server\n    capability: cap_net_bind_service+ep\n",
     returns: &[Return { name: "msg", kind: "str", when: "changed", doc: "Confirms that capabilities changed." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A capability, its operator and its flags.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,7 +51,8 @@ static SPEC: Spec = Spec {
         Return { name: "cron_file", kind: "str", when: "cron_file was given", doc: "Path of the file." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 fn with_job(text: &str, name: &str, job: &str) -> String {
     let mark = format!("{MARK}{name}");

@@ -49,7 +49,8 @@ static SPEC: Spec = Spec {
         Return { name: "previous", kind: "dict", when: "changed", doc: "Answer before the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Debconf {
     fn spec(&self) -> &'static Spec {

@@ -28,7 +28,8 @@ static SPEC: Spec = Spec {
         Return { name: "after", kind: "str", when: "always", doc: "Selection state after the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DpkgSelections {
     fn spec(&self) -> &'static Spec {

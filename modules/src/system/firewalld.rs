@@ -82,7 +82,8 @@ static SPEC: Spec = Spec {
                state: present\n    permanent: true\n",
     returns: &[Return { name: "msg", kind: "str", when: "always", doc: "Summary of the changes." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Firewalld {
     fn spec(&self) -> &'static Spec {

@@ -36,7 +36,8 @@ static SPEC: Spec = Spec {
         Return { name: "state", kind: "str", when: "always", doc: "Value of `state`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 fn find(name: &str, local: bool) -> Option<Known> {
     if local {

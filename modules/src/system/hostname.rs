@@ -29,7 +29,8 @@ static SPEC: Spec = Spec {
         Return { name: "ansible_facts", kind: "dict", when: "success", doc: "Facts derived from the name." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Storage of the host name in a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

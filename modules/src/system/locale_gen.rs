@@ -23,7 +23,8 @@ static SPEC: Spec = Spec {
         Return { name: "mechanism", kind: "str", when: "success", doc: "Always `glibc`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const FILE: &str = "/etc/locale.gen";
 const SUPPORTED: &str = "/usr/share/i18n/SUPPORTED";

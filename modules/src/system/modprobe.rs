@@ -44,7 +44,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Modprobe {
     fn spec(&self) -> &'static Spec {

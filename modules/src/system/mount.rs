@@ -59,7 +59,8 @@ static SPEC: Spec = Spec {
         doc: "Path of the copy of the old table.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// A line of fstab.
 #[derive(Debug, Clone, PartialEq, Eq)]

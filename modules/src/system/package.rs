@@ -36,7 +36,8 @@ pub static SPEC: Spec = Spec {
         doc: "Action that was (or would be) taken for each package.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Package {
     fn spec(&self) -> &'static Spec {

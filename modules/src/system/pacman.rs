@@ -69,7 +69,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Pacman {
     fn spec(&self) -> &'static Spec {

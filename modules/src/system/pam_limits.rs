@@ -53,7 +53,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const WITHOUT_END: &[&str] = &["unlimited", "infinity", "-1"];
 

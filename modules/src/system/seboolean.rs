@@ -22,7 +22,8 @@ static SPEC: Spec = Spec {
     examples: "- name: The web server connects to the net\n  ansible.posix.seboolean:\n    name: httpd_can_network_connect\n    state: true\n    persistent: true\n",
     returns: &[Return { name: "name", kind: "str", when: "always", doc: "Name of the boolean." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for SeBoolean {
     fn spec(&self) -> &'static Spec {

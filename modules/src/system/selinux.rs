@@ -45,7 +45,8 @@ static SPEC: Spec = Spec {
         Return { name: "reboot_required", kind: "bool", when: "always", doc: "Whether the host must be rebooted." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const FILESYSTEM: &str = "/sys/fs/selinux";
 

@@ -52,7 +52,8 @@ static SPEC: Spec = Spec {
         Return { name: "status", kind: "dict", when: "systemd", doc: "Properties from `systemctl show`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Service {
     fn spec(&self) -> &'static Spec {

@@ -63,7 +63,8 @@ static SPEC: Spec = Spec {
         Return { name: "version", kind: "dict", when: "always", doc: "Versions of snapd and of its platform." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Name that means snapd itself.
 const SYSTEM: &str = "system";

@@ -47,7 +47,8 @@ static SPEC: Spec = Spec {
     required_if: &[("state", "present", &["commands"])],
     examples: "- name: The backup may read everything\n  community.general.sudoers:\n    name: backup\n    user: backup\n    commands: /usr/bin/rsync\n",
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Sudoers {
     fn spec(&self) -> &'static Spec {

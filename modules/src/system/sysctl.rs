@@ -36,7 +36,8 @@ static SPEC: Spec = Spec {
     required_if: &[("state", "present", &["value"])],
     examples: "- name: Forward packets\n  ansible.posix.sysctl:\n    name: net.ipv4.ip_forward\n    value: 1\n    sysctl_set: true\n    sysctl_file: /etc/sysctl.d/99-kubernetes.conf\n",
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Sysctl {
     fn spec(&self) -> &'static Spec {

@@ -62,7 +62,8 @@ static SPEC: Spec = Spec {
         Return { name: "status", kind: "dict", when: "name was given", doc: "Properties from `systemctl show`." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Systemd {
     fn spec(&self) -> &'static Spec {

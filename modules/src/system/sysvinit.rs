@@ -41,7 +41,8 @@ static SPEC: Spec = Spec {
         Return { name: "status", kind: "dict", when: "always", doc: "Results for `enabled` and for the state." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// One half of a task: enabling, or a change of state.
 struct Step {

@@ -35,7 +35,8 @@ static SPEC: Spec = Spec {
         doc: "Summary of the change of that file.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 const ZONES: &str = "/usr/share/zoneinfo";
 

@@ -69,7 +69,8 @@ static SPEC: Spec = Spec {
         Return { name: "msg", kind: "str", when: "not in check mode", doc: "Status of ufw after the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Files in which ufw stores user rules.
 const RULES: &[&str] = &[

@@ -59,7 +59,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for BlockInFile {
     fn spec(&self) -> &'static Spec {

@@ -66,7 +66,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for IniFile {
     fn spec(&self) -> &'static Spec {

@@ -44,7 +44,8 @@ static SPEC: Spec = Spec {
         Return { name: "hash_host", kind: "bool", when: "always", doc: "Whether host names are hashed." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for KnownHosts {
     fn spec(&self) -> &'static Spec {

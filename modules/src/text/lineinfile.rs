@@ -82,7 +82,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Warning about an empty pattern; playbooks may match this text.
 fn empty_warning(option: &str) -> String {

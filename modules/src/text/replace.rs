@@ -54,7 +54,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Replace {
     fn spec(&self) -> &'static Spec {

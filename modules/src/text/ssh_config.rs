@@ -75,7 +75,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Task options that map to an SSH option of the same name without underscores, in output order.
 const NAMES: [&str; 17] = [

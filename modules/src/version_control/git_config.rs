@@ -41,7 +41,8 @@ static SPEC: Spec = Spec {
         doc: "Message that the setting was or was not changed.",
     }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for GitConfig {
     fn spec(&self) -> &'static Spec {

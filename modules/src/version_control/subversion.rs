@@ -50,7 +50,8 @@ static SPEC: Spec = Spec {
         Return { name: "after", kind: "list", when: "success", doc: "Revision and URL after the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Settings of `svn` calls.
 #[derive(Clone)]

@@ -61,7 +61,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Archive {
     fn spec(&self) -> &'static Spec {

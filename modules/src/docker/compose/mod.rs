@@ -96,7 +96,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DockerComposeV2 {
     fn spec(&self) -> &'static Spec {

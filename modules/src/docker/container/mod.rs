@@ -63,7 +63,8 @@ static SPEC: Spec = Spec {
         Return { name: "status", kind: "int", when: "detach is false", doc: "Exit status of the container." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DockerContainer {
     fn spec(&self) -> &'static Spec {

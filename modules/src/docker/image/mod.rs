@@ -99,7 +99,8 @@ static SPEC: Spec = Spec {
         Return { name: "stdout", kind: "str", when: "the image was built", doc: "Output of the build." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for DockerImage {
     fn spec(&self) -> &'static Spec {

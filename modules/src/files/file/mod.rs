@@ -69,7 +69,8 @@ static SPEC: Spec = Spec {
         Return { name: "state", kind: "str", when: "always", doc: "State after the task." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// The parsed arguments.
 struct Task {

@@ -64,7 +64,8 @@ pub static SPEC: Spec = Spec {
                delete_emptydir_data: true\n      wait_timeout: 300\n",
     returns: &[Return { name: "result", kind: "str", when: "success", doc: "Summary of the operation." }],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for K8sDrain {
     fn spec(&self) -> &'static Spec {

@@ -59,7 +59,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "resources", kind: "list", when: "always", doc: "Objects that were found." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for K8sInfo {
     fn spec(&self) -> &'static Spec {

@@ -140,7 +140,8 @@ static SPEC: Spec = Spec {
         Return { name: "stdout", kind: "str", when: "changed", doc: "Standard output of kubectl." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Kube {
     fn spec(&self) -> &'static Spec {

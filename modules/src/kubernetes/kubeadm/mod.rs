@@ -230,7 +230,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Kubeadm {
     fn spec(&self) -> &'static Spec {

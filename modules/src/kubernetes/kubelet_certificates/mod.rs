@@ -78,7 +78,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for KubeletCertificates {
     fn spec(&self) -> &'static Spec {

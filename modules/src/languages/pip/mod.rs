@@ -84,7 +84,8 @@ static SPEC: Spec = Spec {
         Return { name: "stdout", kind: "str", when: "success", doc: "Output of pip." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Pip {
     fn spec(&self) -> &'static Spec {

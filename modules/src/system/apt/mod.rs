@@ -113,7 +113,8 @@ static SPEC: Spec = Spec {
         Return { name: "stderr", kind: "str", when: "apt ran", doc: "Standard error of apt-get." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Apt {
     fn spec(&self) -> &'static Spec {

@@ -92,7 +92,8 @@ static SPEC: Spec = Spec {
         Return { name: "msg", kind: "str", when: "always", doc: "Message about the outcome." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Dnf {
     fn spec(&self) -> &'static Spec {

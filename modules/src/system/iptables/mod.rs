@@ -104,7 +104,8 @@ static SPEC: Spec = Spec {
         Return { name: "table", kind: "str", when: "always", doc: "Name of the table." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Iptables {
     fn spec(&self) -> &'static Spec {

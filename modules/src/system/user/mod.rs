@@ -108,7 +108,8 @@ static SPEC: Spec = Spec {
         Return { name: "ssh_fingerprint", kind: "str", when: "generate_ssh_key", doc: "Fingerprint of the key." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for User {
     fn spec(&self) -> &'static Spec {

@@ -79,7 +79,8 @@ static SPEC: Spec = Spec {
         Return { name: "stderr", kind: "str", when: "packages changed, or zypper failed", doc: "Errors of zypper." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// Exit statuses that count as success: reboot needed, zypper updated itself, or a signature or a package script
 /// failed.

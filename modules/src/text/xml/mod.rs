@@ -108,7 +108,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for Xml {
     fn spec(&self) -> &'static Spec {

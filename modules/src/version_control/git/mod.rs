@@ -97,7 +97,8 @@ static SPEC: Spec = Spec {
         },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 /// The parsed arguments.
 #[derive(Clone)]

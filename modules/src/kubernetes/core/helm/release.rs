@@ -129,7 +129,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "stderr", kind: "str", when: "always", doc: "Standard error of the command." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for HelmRelease {
     fn spec(&self) -> &'static Spec {

@@ -43,7 +43,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "stderr", kind: "str", when: "changed", doc: "Standard error of the command." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for HelmRepository {
     fn spec(&self) -> &'static Spec {

@@ -166,7 +166,8 @@ pub static SPEC: Spec = Spec {
         Return { name: "error", kind: "dict", when: "`continue_on_error`, in `results`", doc: "Error of this object." },
     ],
     ..Spec::EMPTY
-};
+}
+.compiled();
 
 impl Module for K8s {
     fn spec(&self) -> &'static Spec {
