@@ -418,12 +418,24 @@ fn restart_for_a_replaced_program_is_found_and_predicted() {
     let mut running = std::process::Command::new(&server).arg("600").spawn().unwrap();
     fs::write(folder.path().join("pid"), running.id().to_string()).unwrap();
     predicted(folder.path(), "one", &[]);
-    for (key, expected) in [("server", true), ("other", false)] {
-        let fetched = format!(
-            "{{\"artifacts_unpacked\": {{\"results\": [{{\"changed\": true, \"item\": {{\"key\": \"{key}\"}}}}]}}}}"
-        );
-        let text = predicted(folder.path(), "one", &["--check", "-e", &fetched]);
-        assert_eq!(text.contains(restart), expected, "{text}");
+    let changed = |name: &str, more: &str| {
+        format!(
+            "\"artifacts_{name}\": {{\"results\": [{{\"changed\": true, \"item\": {{\"key\": \"server\"}}{more}}}]}}"
+        )
+    };
+    let archive = changed("archives_fetched", "");
+    for (facts, expected) in [
+        (changed("unpacked", ""), true),
+        (changed("unpacked", "").replace("server", "other"), false),
+        (changed("binaries_fetched", ""), true),
+        // Only its mode differs.
+        (changed("binaries_fetched", ", \"diff\": {\"after\": {\"path\": \"/server\"}}"), false),
+        (archive.clone(), true),
+        // The files that were unpacked from it are still the same.
+        (format!("{archive}, \"artifacts_intact\": {{\"stdout_lines\": [\"server\"]}}"), false),
+    ] {
+        let text = predicted(folder.path(), "one", &["--check", "-e", &format!("{{{facts}}}")]);
+        assert_eq!(text.contains(restart), expected, "{facts}: {text}");
     }
     fs::remove_file(&server).unwrap();
     let text = predicted(folder.path(), "one", &[]);
