@@ -237,6 +237,11 @@ impl Cursor {
         self.stack.iter().any(|level| level.handlers)
     }
 
+    /// Whether the tasks of a handler that is an include are running.
+    pub fn is_in_included_handler(&self) -> bool {
+        self.stack.iter().any(|level| level.notified)
+    }
+
     /// Whether a failure now would be rescued.
     pub fn would_rescue(&self) -> bool {
         self.stack.iter().any(|level| level.part == Part::Body && !level.block.rescue.is_empty())

@@ -80,6 +80,10 @@ impl Batch {
             self.play_hosts_stale = true;
         }
         run.cursor.fail();
+        if !run.cursor.is_in_included_handler() {
+            // The failure ended it, so it stays pending.
+            run.included = None;
+        }
         run.out = run.cursor.failed();
     }
 

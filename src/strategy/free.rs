@@ -78,7 +78,9 @@ impl Batch {
             under_way.ready.remove(&place);
             let Some((host, run)) = self.hosts.get_index_mut(place) else { break };
             let host = Arc::clone(host);
-            let Some(task) = run.peek(&self.filter).map(|step| Arc::clone(&step.task)) else {
+            let next = run.peek(&self.filter).map(|step| Arc::clone(&step.task));
+            self.settle_handlers_of(&host);
+            let Some(task) = next else {
                 under_way.begun.remove(&host);
                 continue;
             };

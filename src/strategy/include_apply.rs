@@ -91,7 +91,7 @@ impl Batch {
             let whole = Arc::new(Block::plain(&task.frame, body));
             if let Some(run) = self.hosts.get_mut(host).filter(|run| !run.out) {
                 match task.handler {
-                    true => run.cursor.enter_handler(whole),
+                    true => run.enter_handler(task.id, whole),
                     false => run.cursor.enter(whole),
                 }
             }
@@ -166,6 +166,7 @@ impl Batch {
         let ignored = is_ignored(on_host, &result);
         let outcome = outcome(on_host, result, ignored);
         self.count(&on_host.task, &outcome);
+        self.handler_done(&on_host.task, &outcome);
         self.follow(&on_host.task, &outcome);
     }
 }

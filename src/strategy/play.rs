@@ -14,7 +14,7 @@ use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
 use crate::journal::PlayKey;
 use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
-use crate::playbook::{Play, Task};
+use crate::playbook::{Block, Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
 
 /// A host's progress through a batch.
@@ -30,6 +30,8 @@ pub(super) struct HostRun {
     pub(super) notified: HashSet<u64>,
     /// Notifications being flushed, with the ids of their handlers that have not run.
     pub(super) flushing: IndexMap<String, HashSet<u64>>,
+    /// Id of the handler that is an include and whose tasks run.
+    pub(super) included: Option<u64>,
     /// Step that the host waits at.
     pub(super) pending: Option<Step>,
     /// Last position that the host has passed.
@@ -50,6 +52,7 @@ impl HostRun {
             address: Arc::default(),
             notified: HashSet::new(),
             flushing: IndexMap::new(),
+            included: None,
             pending: None,
             at: None,
             out: false,
@@ -66,6 +69,18 @@ impl HostRun {
             self.out |= self.cursor.failed();
         }
         self.pending.as_ref()
+    }
+
+    /// Continues with the tasks of a handler that is an include.
+    pub(super) fn enter_handler(&mut self, handler: u64, tasks: Arc<Block>) {
+        self.included.get_or_insert(handler);
+        self.cursor.enter_handler(tasks);
+    }
+
+    /// The handler whose included tasks have run without a failure that ended it, once.
+    pub(super) fn take_included(&mut self) -> Option<u64> {
+        let is_over = !self.out && !self.ended && !self.cursor.is_in_included_handler();
+        if is_over { self.included.take() } else { None }
     }
 
     /// Moves past the step the host waited at.

@@ -9,11 +9,11 @@ use windlass_template::{Context, Value};
 
 use super::execute::{Shared, TaskOnHost};
 use super::one_item::ItemOutcome;
-use super::play::Batch;
+use super::play::{Batch, HostRun};
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
 use crate::error::Error;
-use crate::journal::{At, Done, ItemDone, Place, Recorder, Recording, Restored, Status, Traits};
+use crate::journal::{At, Done, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
@@ -125,27 +125,55 @@ impl Batch {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
         let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| went_well || outcome.ignored) else { return };
-        let carried = &mut run.carried;
-        run.flushing.retain(|name, handlers| {
-            let is_last = handlers.remove(&task.id) && handlers.is_empty();
-            if is_last {
-                recorder.ran((&outcome.host, &run.address), &self.key, name);
-                carried.retain(|left| left != name);
-            }
-            !is_last
-        });
+        run.settle((recorder, &self.key), &outcome.host, Some(task.id));
     }
 
-    /// Settles handlers, including those that are includes, for hosts that finished them without a failure.
+    /// Settles handlers that are includes, and on hosts that finished their handlers without a failure all of them.
     pub(super) fn settle_handlers(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
-        for (host, run) in &mut self.hosts {
-            let is_through = !run.out && !run.ended && !run.cursor.is_in_handlers() && !run.cursor.is_failing();
-            if is_through && !run.flushing.is_empty() {
-                let host: (&str, &str) = (host, &run.address);
-                run.flushing.drain(..).for_each(|(name, _)| recorder.ran(host, &self.key, &name));
-            }
+        self.hosts.iter_mut().for_each(|(host, run)| run.settle_included((recorder, &self.key), host));
+    }
+
+    /// The same for one host.
+    pub(super) fn settle_handlers_of(&mut self, host: &str) {
+        let Some(recorder) = self.shared.recorder() else { return };
+        if let Some(run) = self.hosts.get_mut(host) {
+            run.settle_included((recorder, &self.key), host);
         }
+    }
+}
+
+impl HostRun {
+    fn settle_included(&mut self, journal: (&Recorder, &PlayKey), host: &str) {
+        let included = self.take_included();
+        if self.flushing.is_empty() {
+            return;
+        }
+        if let Some(handler) = included {
+            self.settle(journal, host, Some(handler));
+        }
+        let is_through = !self.out && !self.ended && !self.cursor.is_in_handlers() && !self.cursor.is_failing();
+        if is_through {
+            self.settle(journal, host, None);
+        }
+    }
+
+    /// Settles notifications of which this handler was the last to run, or without one all that wait for no handler.
+    fn settle(&mut self, (recorder, play): (&Recorder, &PlayKey), host: &str, handler: Option<u64>) {
+        let HostRun { flushing, carried, notified, address, .. } = self;
+        flushing.retain(|name, handlers| {
+            let has_run = match handler {
+                Some(handler) => handlers.remove(&handler) && handlers.is_empty(),
+                // A handler may have notified an earlier one, which the next flush runs.
+                None => handlers.is_disjoint(notified),
+            };
+            if has_run {
+                recorder.ran((host, address), play, name);
+                // The end of the play would run it again.
+                carried.retain(|left| left != name);
+            }
+            !has_run
+        });
     }
 }
 

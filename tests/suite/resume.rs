@@ -571,7 +571,7 @@ fn pending_handler_whose_play_is_not_reached_is_named_and_kept() {
     // A run without a journal can only report them.
     project.play(&["--no-journal"]).ends(0).has("a: 'restart' of play 'main'").has("A run without a journal");
     project.write("play.yml", &handlers(NOTIFY, "").replace("name: main", "name: renamed"));
-    let named = "the run did not reach their plays on these hosts:";
+    let named = "because the run reached no play on these hosts that has them:";
     project.play(&["--pending-handlers", "run"]).ends(0).has(named).has("a: 'restart', 'topic' of play 'main'");
     assert!(!project.lines("log").iter().any(|line| line.starts_with("restart")));
     project.play(&["--pending-handlers", "skip"]).ends(0);
@@ -751,6 +751,87 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     let restarts = project.lines("log").iter().filter(|line| line.starts_with("restart")).count();
     assert_eq!(restarts, 2);
     project.play(&[]).lacks("have not run");
+}
+
+/// A project whose handlers are `inc`, an include, and more. The task that notifies them precedes one that fails until
+/// `mended` exists.
+fn included_handlers(play: &str, notify: &str, more: &str) -> Project {
+    let tasks = format!("    - {{shell: 'true', notify: [{notify}]}}\n");
+    let include = "  handlers:\n    - {name: inc, include_tasks: inc.yml, listen: topic}\n";
+    let project = Project::new(&(head(play) + &tasks + &until("mended") + include + more));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("inc.yml", "- shell: echo inc >> FOLDER/log\n- debug: msg=end\n");
+    project
+}
+
+const PLAIN: &str = "    - {name: plain, shell: echo plain >> FOLDER/log, listen: topic}\n";
+
+#[test]
+fn included_handlers_of_a_failed_run_run_once_whichever_run_takes_them() {
+    for (play, notify, words, expected) in [
+        ("", "inc", "--resume", &["inc"][..]),
+        ("", "topic", "--resume", &["inc", "plain"]),
+        ("", "topic", "--pending-handlers=run", &["inc", "plain"]),
+        ("  strategy: free\n", "topic", "--resume", &["inc", "plain"]),
+    ] {
+        let project = included_handlers(play, notify, PLAIN);
+        project.play(&[]).ends(2);
+        project.write("mended", "");
+        project.play(&[words]).ends(0);
+        assert_eq!(project.lines("log"), expected, "{play} {notify} {words}");
+    }
+}
+
+#[test]
+fn included_handler_that_ended_is_not_pending_when_a_later_one_fails() {
+    let more = format!(
+        "    - {{name: last, include_tasks: inc.yml, listen: topic}}\n    - {{name: bad, shell: test -e FOLDER/good, listen: topic}}\n{PLAIN}"
+    );
+    for (play, file) in [
+        ("", "mended"),
+        ("  strategy: free\n", "mended"),
+        ("  force_handlers: true\n", "mended"),
+        ("  force_handlers: true\n", "other"),
+    ] {
+        let project = included_handlers(play, "inc, last, bad", &more);
+        project.write(file, "");
+        project.play(&[]).ends(2);
+        assert_eq!(project.lines("log"), ["inc", "inc"], "{play} {file}");
+        project.play(&[]).has("a: 'bad'").lacks("a: 'inc'").lacks("a: 'last'");
+    }
+}
+
+#[test]
+fn included_handler_that_fails_stays_pending() {
+    let project = included_handlers("", "inc", PLAIN);
+    project.write("mended", "");
+    project.write("inc.yml", "- shell: echo inc >> FOLDER/log\n- shell: test -e FOLDER/good\n");
+    project.play(&[]).ends(2);
+    project.write("good", "");
+    project.play(&["--resume"]).ends(0);
+    assert_eq!(project.lines("log"), ["inc"]);
+    project.play(&[]).ends(0).lacks("have not run");
+}
+
+#[test]
+fn handler_that_a_later_handler_notifies_is_pending_until_it_runs() {
+    let project = Project::new(
+        &(head("").replace("tasks:", "post_tasks:")
+            + "    - {shell: test -e FOLDER/made || touch FOLDER/made, notify: second, changed_when: true}\n  handlers:\n"
+            + "    - {name: first, shell: echo first >> FOLDER/log}\n"
+            + "    - {name: second, shell: echo second >> FOLDER/log, notify: first}\n"),
+    );
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(0);
+    assert_eq!(project.lines("log"), ["second"]);
+    project.play(&["--check"]).has("a: 'first'");
+    project.write(
+        "play.yml",
+        &fs::read_to_string(project.path("play.yml")).unwrap().replace("changed_when: true", "changed_when: false"),
+    );
+    project.play(&["--pending-handlers", "run"]).ends(0);
+    assert_eq!(project.lines("log"), ["second", "first"]);
+    project.play(&[]).ends(0).lacks("have not run");
 }
 
 /// A project with an encrypted file of variables, whose values are all masked, and tasks that notify these handlers.
