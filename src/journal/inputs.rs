@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
-use windlass_template::Read;
+use windlass_template::{Compat, PluginKind, Read};
 use windlass_yaml::Mapping;
 
 use super::ledger::{Ledger, Pending, PlayKey};
@@ -116,8 +116,54 @@ impl Inputs<'_> {
             ("--become-user", other.user.clone()),
             ("--become-method", other.method.clone()),
             ("ansible.cfg", config.map_or_else(none, |path| canonical(path))),
+            ("--start-at-task", self.settings.start_at_task.clone().unwrap_or_else(none)),
         ];
-        options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let options = options.into_iter().chain(self.places_of_code()).chain(self.rules());
+        options.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Settings that name the places of roles, modules and plugins.
+    fn places_of_code(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let code = &self.settings.code;
+        let plugins = |kind| code.plugins.get(&kind).map_or(&[][..], Vec::as_slice);
+        let places = [
+            ("-M", &code.module_path[..]),
+            ("library", &code.library),
+            ("module_utils", &code.module_utils),
+            ("roles_path", &code.roles_path),
+            ("collections_path", &code.collections_path),
+            ("action_plugins", &code.actions),
+            ("filter_plugins", plugins(PluginKind::Filter)),
+            ("lookup_plugins", plugins(PluginKind::Lookup)),
+            ("test_plugins", plugins(PluginKind::Test)),
+            ("vars_plugins", &code.vars_plugins),
+        ];
+        places.into_iter().map(|(name, paths)| {
+            let paths: Vec<String> = paths.iter().map(|path| canonical(path)).collect();
+            (name, if paths.is_empty() { "none".to_owned() } else { paths.join(":") })
+        })
+    }
+
+    /// Settings that decide which tasks run, and with which values.
+    fn rules(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let settings = self.settings;
+        let compat = match settings.compat {
+            Compat::V2_18 => "2.18",
+            Compat::V2_19 => "2.19",
+        };
+        let private = settings.private_role_vars.map_or_else(|| "none".to_owned(), |is_set| is_set.to_string());
+        [
+            ("--compat", compat.to_owned()),
+            ("strategy", settings.strategy.clone()),
+            ("hash_behaviour", if settings.merge_hashes { "merge" } else { "replace" }.to_owned()),
+            ("gathering", settings.facts.gathering.clone()),
+            ("force_handlers", settings.force_handlers.to_string()),
+            ("any_errors_fatal", settings.any_errors_fatal.to_string()),
+            ("allow_broken_conditionals", settings.allow_broken_conditionals.to_string()),
+            ("jinja2_native", settings.jinja2_native.to_string()),
+            ("private_role_vars", private),
+        ]
+        .into_iter()
     }
 
     /// The configuration file.

@@ -100,7 +100,10 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
     compare("--tags", list(&old.tags), list(&settings.tags));
     compare("--skip-tags", list(&old.skip_tags), list(&settings.skip_tags));
     for (name, now) in inputs.options() {
-        compare(&name, old.options.get(&name).cloned().unwrap_or_else(none), now);
+        // Journals of earlier releases lack the names that came later.
+        if let Some(then) = old.options.get(&name) {
+            compare(&name, then.clone(), now);
+        }
     }
     let vars = inputs.hashed_vars(&old.salt);
     for (name, hash) in &old.extra_vars {

@@ -312,8 +312,25 @@ fn every_input_that_differs_is_named_and_refused() {
         (&["-b"], "-b was `not set` and is `set`"),
         (&["--become-user", "games"], "--become-user was `root` and is `games`"),
         (&["-c", "local"], "and is `local`"),
+        (&["--start-at-task", "own"], "--start-at-task was `none` and is `own`"),
+        (&["-M", "other"], "-M was `none` and is `"),
+        (&["--compat", "2.18"], "--compat was `2.19` and is `2.18`"),
     ] {
-        run("scarlet", &[&resume[..], words].concat()).has(said);
+        run("scarlet", &[&resume[..], words].concat()).ends(5).has(said);
+    }
+    for (variable, value, said) in [
+        ("ANSIBLE_ROLES_PATH", "/other/roles", "roles_path was `"),
+        ("ANSIBLE_LIBRARY", "/other/modules", "library was `"),
+        ("ANSIBLE_COLLECTIONS_PATH", "/other/collections", "collections_path was `"),
+        ("ANSIBLE_FILTER_PLUGINS", "/other/filters", "filter_plugins was `"),
+        ("ANSIBLE_MODULE_UTILS", "/other/utils", "module_utils was `"),
+        ("ANSIBLE_HASH_BEHAVIOUR", "merge", "hash_behaviour was `replace` and is `merge`"),
+        ("ANSIBLE_STRATEGY", "free", "strategy was `linear` and is `free`"),
+        ("ANSIBLE_GATHERING", "smart", "gathering was `implicit` and is `smart`"),
+        ("ANSIBLE_FORCE_HANDLERS", "1", "force_handlers was `false` and is `true`"),
+    ] {
+        let mut command = project.command(&["playbook", "-i", "hosts", "play.yml", "--resume"]);
+        Ran::of(&command.env("COLOUR", "scarlet").env(variable, value).output().unwrap()).ends(5).has(said);
     }
     let ran = run("crimson", &["--resume", "--resume-anyway"]);
     ran.ends(0).has("although the environment variable COLOUR has another value").lacks("TASK [web : script]");
