@@ -1,6 +1,7 @@
 //! Options of the journal, and its start: pending handlers of earlier runs, and the run to resume.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use super::session::Session;
 use crate::error::{Error, Result};
 use crate::journal::{
     Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, differences, expire,
-    is_same, looks_like_run, unfinished,
+    family, is_same, looks_like_run, resumed_by, unfinished,
 };
 use crate::output::Event;
 use crate::playbook::Play;
@@ -27,7 +28,7 @@ pub(super) struct JournalOptions {
     /// Resume the run with this id, or the newest failed or interrupted run of the playbook
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
-    /// Resume even if the playbook, inventory or variables have changed
+    /// Resume even if inputs have changed, or another run has resumed it
     #[arg(long)]
     resume_anyway: bool,
     /// Resume on another machine, whose environment may differ: in the next pod of a run
@@ -142,7 +143,8 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
         true => Some(resumable(options, &state, &inputs(), shared)?),
         false => None,
     };
-    let former = resumed.as_ref().map(|journal| journal.header.run.clone());
+    let (resumed, claim) = resumed.unzip();
+    let former = resumed.as_ref().map(|journal| family(&state, &journal.header.run)).unwrap_or_default();
     let events = shared.events.clone();
     let warn = Box::new(move |sentence| drop(events.send(Event::Warning(sentence))));
     let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed, warn };
@@ -150,10 +152,12 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
         Ok(started) => started,
         Err(error) => return without(error),
     };
+    // The new journal names the run that it resumes.
+    drop(claim);
     damaged.into_iter().for_each(|sentence| shared.warn(sentence));
     expire(&state, settings.journal.runs, settings.journal.days);
     let (own, others): (Vec<_>, Vec<_>) =
-        pending.into_iter().partition(|one| former.as_ref().is_some_and(|run| *run == one.run));
+        pending.into_iter().partition(|one| former.iter().any(|run| run.run == one.run));
     recorder.carry(&own);
     let others = of_hosts(&session.world, others);
     if !others.is_empty() {
@@ -193,9 +197,16 @@ fn of_hosts(world: &Arc<World>, mut pending: Vec<Pending>) -> Vec<Pending> {
     pending
 }
 
-/// Reads the journal of the run to resume. Fails if the run cannot be resumed.
-fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<Journal> {
+/// Reads the journal of the run to resume, and holds it. Fails if the run cannot be resumed.
+fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<(Journal, File)> {
     let (run, mut journal) = unfinished(state, inputs, options.wanted())?;
+    let claim = run.claim()?;
+    if let Some(resumed) = resumed_by(state, &run)? {
+        if !options.resume_anyway {
+            return Err(resumed.refusal());
+        }
+        shared.warn(resumed.warning());
+    }
     if options.resume_elsewhere {
         let is_of_machine =
             |record: &Record| matches!(record, Record::File(file) if file.kind == InputKind::Environment);
@@ -204,7 +215,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     let mut found = differences(&journal, inputs);
     found.extend(Replay::new(&journal).unrepeatable());
     if found.is_empty() {
-        return Ok(journal);
+        return Ok((journal, claim));
     }
     if !options.resume_anyway {
         return Err(Error::usage(format!("the run {} cannot be resumed: {}", run.run, found.join("; ")))
@@ -213,7 +224,7 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
     for difference in found {
         shared.warn(format!("Resuming the run {} although {difference}", run.run));
     }
-    Ok(journal)
+    Ok((journal, claim))
 }
 
 /// Reports pending handlers of earlier runs, and applies the policy for them.

@@ -51,7 +51,7 @@ pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
 pub(crate) use replay::Restored;
 pub use replay::{Replay, Step};
 pub(crate) use resume::has_begun;
-pub use resume::{differences, is_run_of, unfinished};
+pub use resume::{Resumed, differences, family, is_run_of, resumed_by, unfinished};
 pub use retention::{expire, expired};
 pub(crate) use state::new_run;
 pub use state::{RunFile, State, looks_like_run};

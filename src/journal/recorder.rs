@@ -158,6 +158,7 @@ impl Recorder {
         let project = project(&inputs.playbook_names(), &inputs.sources());
         let (run, file) = state.create(&project)?;
         let check = inputs.settings.check;
+        let former = resumed.as_ref().map(|journal| &*journal.header.run);
         Ledger::adopt(state, &project, &inputs.plays)?;
         let (mut ledgers, mut handlers) = (HashMap::new(), Vec::new());
         let (mut pending, mut damaged) = (Vec::new(), Vec::new());
@@ -168,7 +169,9 @@ impl Recorder {
             let skipped =
                 |line| format!("{}:{line} is not an entry of a handler ledger and is skipped", path.display());
             damaged.extend(ledger.damaged.iter().map(skipped));
-            pending.extend(ledger.pending(&file, |name| name != run.run && is_alive(name)));
+            // This process holds the journal of the run that it resumes.
+            let is_other = |name: &str| name != run.run && Some(name) != former;
+            pending.extend(ledger.pending(&file, |name| is_other(name) && is_alive(name)));
             ledgers.insert(file, handlers.len());
             handlers.push(opened);
         }

@@ -1,8 +1,8 @@
 //! Selects the run to resume, and compares its inputs with the present ones.
 
 use super::inputs::Inputs;
-use super::reader::Journal;
-use super::record::Record;
+use super::reader::{Journal, read_header};
+use super::record::{Header, Record};
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
 
@@ -34,26 +34,93 @@ fn did_nothing(journal: &Journal) -> bool {
     journal.end.is_none() && !has_begun(journal)
 }
 
-/// Whether the run has begun a task.
+/// Whether the run has begun a task itself. Before its first play, a run that resumes another one copies the outcomes
+/// of that run; one that was killed meanwhile has only some of them.
 pub(crate) fn has_begun(journal: &Journal) -> bool {
     let is_of_task = |record: &Record| matches!(record, Record::Sent(_) | Record::Item(_) | Record::Done(_));
-    journal.records.iter().any(is_of_task)
+    journal.records.iter().skip_while(|record| !matches!(record, Record::Play(_))).any(is_of_task)
+}
+
+/// The run itself and all that have resumed it, also by way of others, oldest first.
+pub fn family(state: &State, run: &str) -> Vec<RunFile> {
+    let mut family: Vec<RunFile> = Vec::new();
+    for other in state.runs().into_iter().filter(|other| !other.is_fetched) {
+        let resumes = |header: Header| header.resumes.is_some_and(|former| family.iter().any(|one| one.run == former));
+        if other.run == run || read_header(&other.path).is_some_and(resumes) {
+            family.push(other);
+        }
+    }
+    family
+}
+
+/// The newest run that has resumed this one, also by way of others, and has begun a task itself. To resume this one
+/// again would repeat what that run has done.
+///
+/// # Errors
+///
+/// If that run is still active.
+pub fn resumed_by(state: &State, run: &RunFile) -> Result<Option<Resumed>> {
+    for other in family(state, &run.run).into_iter().rev().filter(|other| other.run != run.run) {
+        let journal = other.own_journal()?;
+        if other.stays_alive() {
+            let (run, by, process) = (&run.run, &other.run, process(&journal));
+            let message = format!("the run {run} is being resumed by the run {by}, which is still active {process}");
+            return Err(Error::usage(message).hint("wait for its end, or interrupt it"));
+        }
+        if has_begun(&journal) {
+            let has_succeeded = journal.end.is_some_and(|end| end.code == 0);
+            return Ok(Some(Resumed { run: run.run.clone(), by: other.run, has_succeeded }));
+        }
+    }
+    Ok(None)
+}
+
+/// A run that was resumed.
+#[derive(Debug)]
+pub struct Resumed {
+    run: String,
+    by: String,
+    has_succeeded: bool,
+}
+
+impl Resumed {
+    /// Error that refuses to resume the run again.
+    pub fn refusal(&self) -> Error {
+        let Resumed { run, by, has_succeeded } = self;
+        if *has_succeeded {
+            let message = format!("nothing to resume: the run {run} was resumed by the run {by}, which succeeded");
+            return Error::usage(message).hint("run the playbook without --resume");
+        }
+        let message = format!("the run {run} was resumed by the run {by}, which did not succeed");
+        Error::usage(message).hint(format!("use `--resume {by}`"))
+    }
+
+    /// Warning about a run that is resumed again nevertheless.
+    pub fn warning(&self) -> String {
+        let Resumed { run, by, .. } = self;
+        format!("Resuming the run {run} although the run {by} has resumed it. Tasks that ran there run again.")
+    }
+}
+
+fn process(journal: &Journal) -> String {
+    let Header { pid, machine, .. } = &journal.header;
+    format!("(process {pid} on {machine})")
 }
 
 fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     if run.stays_alive() {
-        let message = format!(
-            "the run {} is still active (process {} on {})",
-            run.run, journal.header.pid, journal.header.machine
-        );
+        let message = format!("the run {} is still active {}", run.run, process(journal));
         return Err(Error::usage(message).hint("wait for its end, or interrupt it"));
     }
     if journal.header.check {
         return Err(Error::usage(format!("nothing to resume: the run {} was a dry run", run.run)));
     }
     if did_nothing(journal) {
-        return Err(Error::usage(format!("nothing to resume: the run {} was killed before its first task", run.run))
-            .hint("run the playbook without --resume"));
+        let error = Error::usage(format!("nothing to resume: the run {} was killed before its first task", run.run));
+        return Err(match &journal.header.resumes {
+            Some(former) => error.hint(format!("use `--resume {former}`")),
+            None => error.hint("run the playbook without --resume"),
+        });
     }
     if journal.end.as_ref().is_some_and(|end| end.code == 0) {
         return Err(Error::usage(format!("nothing to resume: the run {} succeeded", run.run))

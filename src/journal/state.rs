@@ -68,6 +68,21 @@ impl RunFile {
         File::open(&self.path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
+    /// Holds the journal, so that no other process resumes the run before the journal of this one names it. Fails if
+    /// another process holds it for two seconds.
+    pub(crate) fn claim(&self) -> Result<File> {
+        let file = File::open(&self.path)
+            .map_err(|error| Error::new(format!("the journal {} cannot be read: {error}", self.path.display())))?;
+        for _ in 0..LOOKS {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(END_LOOK),
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            }
+        }
+        let message = format!("the run {} is being resumed by another process, which is still active", self.run);
+        Err(Error::usage(message).hint("wait for its end, or interrupt it"))
+    }
+
     /// Whether the run is active and stays so for two seconds. After a run was killed, a child that it forked last
     /// shares the lock until it executes its program.
     pub fn stays_alive(&self) -> bool {

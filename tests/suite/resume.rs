@@ -940,6 +940,94 @@ fn resumed_run_that_is_killed_can_be_resumed_itself() {
 }
 
 #[test]
+fn run_that_another_one_has_resumed_is_not_resumed_again() {
+    let project = Project::new(&(head("") + &until("one") + &step("charge") + &until("two")));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    let first = project.run_id();
+    project.write("one", "");
+    project.play(&["--resume", &first]).ends(2);
+    let second = project.run_id();
+    project
+        .play(&["--resume", &first])
+        .ends(5)
+        .has(&format!("the run {first} was resumed by the run {second}, which did not succeed"))
+        .has(&format!("--resume {second}"));
+    project.write("two", "");
+    project.play(&["--resume", &second]).ends(0);
+    let third = project.run_id();
+    // Of several, the last one has gone furthest.
+    let resumed = format!("the run {first} was resumed by the run {third}, which succeeded");
+    project.play(&["--resume", &first]).ends(5).has(&resumed);
+    assert_eq!(project.lines("log"), ["charge a"]);
+    project
+        .play(&["--resume", &first, "--resume-anyway"])
+        .ends(0)
+        .has(&format!("although the run {third} has resumed it"));
+    assert_eq!(project.lines("log"), ["charge a", "charge a"]);
+}
+
+#[test]
+fn run_that_two_processes_resume_at_once_is_resumed_once() {
+    let waits = "    - shell: 'touch FOLDER/reached; until [ -e FOLDER/go ]; do sleep 0.1; done'\n";
+    let project = Project::new(&(head("") + &until("mended") + &step("charge") + waits));
+    project.write("hosts", "a ansible_connection=local\n");
+    for is_named in [false, true] {
+        project.play(&[]).ends(2);
+        project.write("mended", "");
+        let run = project.run_id();
+        let mut command = vec!["playbook", "-i", "hosts", "play.yml", "--resume"];
+        command.extend(is_named.then_some(&*run));
+        let start = || project.command(&command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut both = [start(), start()];
+        let begin = Instant::now();
+        // The one that is refused ends by itself.
+        while both.iter_mut().all(|child| child.try_wait().unwrap().is_none()) {
+            assert!(begin.elapsed() < Duration::from_secs(120), "no process is refused");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        both.iter().for_each(|child| project.wait_for("reached", child));
+        project.write("go", "");
+        let ended = both.map(|child| Ran::of(&child.wait_with_output().unwrap()));
+        let refused = ended.iter().find(|ran| ran.code == Some(5)).unwrap();
+        refused.has("active").has("wait for its end, or interrupt it");
+        assert!(ended.iter().any(|ran| ran.code == Some(0)), "{}", ended[0].text);
+        assert_eq!(project.lines("log"), ["charge a"], "{command:?}");
+        for file in ["go", "reached", "log", "mended"] {
+            fs::remove_file(project.path(file)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn run_killed_while_it_copied_the_journal_of_another_repeats_nothing() {
+    let notify = NOTIFY.replace("[restart, topic]", "restart");
+    let handler = "  handlers:\n    - {name: restart, shell: echo restart >> FOLDER/log}\n";
+    let project = Project::new(&(head("") + &notify + &step("one") + &until("mended") + &step("two") + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    let first = project.run_id();
+    project.play(&["--resume"]).ends(2);
+    let second = project.run_id();
+    // The last lines that a killed run has written are copies.
+    let journal = project.journal();
+    let copied = journal.find("{\"t\":\"done\"").unwrap();
+    let cut = journal.get(..copied).unwrap();
+    let mut files: Vec<_> = fs::read_dir(project.path("state/windlass/runs")).unwrap().flatten().collect();
+    files.sort_by_key(fs::DirEntry::path);
+    fs::write(files.last().unwrap().path(), cut).unwrap();
+    project.write("mended", "");
+    project
+        .play(&["--resume", &second])
+        .ends(5)
+        .has("was killed before its first task")
+        .has(&format!("--resume {first}"));
+    // The handler of the first run belongs to the killed one by now.
+    project.play(&["--resume"]).ends(0).lacks("TASK [one]").lacks("have not run");
+    assert_eq!(project.lines("log"), ["one a", "two a", "restart"]);
+}
+
+#[test]
 fn state_is_private_and_can_be_switched_off() {
     use std::os::unix::fs::MetadataExt as _;
     let project = Project::new(&(head("") + &step("one")));

@@ -185,6 +185,12 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
     ),
     case(
+        "windlass playbook -i hosts gate.yml; windlass playbook -i hosts gate.yml --resume; touch open; windlass playbook -i hosts \
+         gate.yml --resume $(ls .local/state/windlass/runs | head -n 1 | cut -d. -f1) 2>&1 | tee said",
+        "use `--resume",
+        &["windlass playbook -i hosts gate.yml $(grep -o -e '--resume [0-9a-f-]*' said)"],
+    ),
+    case(
         "windlass playbook -i hosts gate.yml || touch open; windlass playbook -i hosts gate.yml --resume-anyway",
         "add --resume, or leave --resume-anyway out",
         &["windlass playbook -i hosts gate.yml --resume --resume-anyway", "windlass playbook -i hosts gate.yml"],
