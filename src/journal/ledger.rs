@@ -219,8 +219,7 @@ impl Ledger {
                 continue;
             }
             // Another run may have replaced the file before the lock was taken.
-            let same = fs::metadata(&path).is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino()));
-            if !same {
+            if !is_at(&file, &path) {
                 continue;
             }
             let mut bytes = Vec::new();
@@ -233,7 +232,10 @@ impl Ledger {
                 file.write_all(b"\n").map_err(fail)?;
             }
             file.lock_shared().map_err(fail)?;
-            return Ok((ledger, file));
+            // While one lock gave way to the other, another run may have held the file and replaced it.
+            if is_at(&file, &path) {
+                return Ok((ledger, file));
+            }
         }
         Err(Error::new(format!("the ledger of handlers {} is locked for {PATIENCE} s by another run", path.display()))
             .hint("try again once that run has started"))
@@ -281,9 +283,16 @@ impl Ledger {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         file.rewind()?;
+        // Nobody sees the file without a lock.
+        file.lock_shared()?;
         fs::rename(&staged, path)?;
         Ok(file)
     }
+}
+
+/// Whether a path names this open file.
+fn is_at(file: &File, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino()))
 }
 
 /// Whether two addresses may belong to one host of the same name. An address that is not known decides nothing.
