@@ -575,13 +575,8 @@ impl Recorder {
     pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
         match replay.step(&place.at, host, place.traits.once) {
-            Step::Done(done, items) => {
-                for handler in &done.notify {
-                    self.remember_notification(place, host, handler);
-                    self.note(&place.play, &Event::Notified(self.entry(place, host, handler)));
-                }
-                return Restored::Done(done, items);
-            }
+            // Of its handlers, the ledger has the ones that did not run: this run took them over at its start.
+            Step::Done(done, items) => return Restored::Done(done, items),
             Step::Again(Withheld::Again) | Step::Run(false) => {}
             Step::Again(reason) => {
                 tell(format!("{} on {host} runs again: {}", place.at.task, reason.reason()));
@@ -640,8 +635,13 @@ impl Recorder {
         carried.remove(&(host.to_owned(), play.clone())).unwrap_or_default()
     }
 
-    /// Warning about handlers that the run took over and did not run, because it did not reach their plays on their
-    /// hosts; `None` if there are none.
+    /// Takes back handlers that a play does not have. A later play may have the same name.
+    pub(crate) fn keep(&self, host: &str, play: &PlayKey, handlers: Vec<String>) {
+        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
+        carried.insert((host.to_owned(), play.clone()), handlers);
+    }
+
+    /// Warning about handlers that the run took over and that no play has run on their hosts, if there are any.
     pub(crate) fn unreached(&self) -> Option<String> {
         let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         let left = |((host, play), names): (&(String, PlayKey), &Vec<String>)| {
@@ -651,12 +651,18 @@ impl Recorder {
         lines.sort_unstable();
         (!lines.is_empty()).then(|| {
             format!(
-                "These pending handlers have not run, because the run did not reach their plays on these hosts:\n  {}\n\
-                 They stay pending. If a play has another name now, do what its handlers stand for, then discard them \
-                 with --pending-handlers skip.",
+                "These pending handlers have not run, because the run reached no play on these hosts that has them:\n  \
+                 {}\nThey stay pending. If a play or handler has another name now, do what the handlers stand for, then \
+                 discard them with --pending-handlers skip.",
                 lines.join("\n  ")
             )
         })
+    }
+
+    /// Whether the resumed run notified a handler on a host again, after what has been restored.
+    pub(crate) fn is_notified_later(&self, host: &str, handler: &str) -> bool {
+        let replay = self.replay.as_ref();
+        replay.is_some_and(|replay| replay.is_notified_later(host, &mask::text(handler, &self.secrets)))
     }
 
     /// Records that a notified handler has run on a host with this address.

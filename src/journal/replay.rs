@@ -16,9 +16,12 @@ const UNREPEATABLE: &[&str] =
 /// later tasks run, even if the earlier run did them in `always` after the failure.
 #[derive(Debug, Default)]
 pub struct Replay {
-    done: HashMap<(At, String), Done>,
+    /// Each with its place among the records.
+    done: HashMap<(At, String), (usize, Done)>,
     /// Tasks that one host ran for all.
-    once: HashMap<At, Done>,
+    once: HashMap<At, (usize, Done)>,
+    /// Places of the last notifications among the records, by host and handler.
+    notified: HashMap<(String, String), usize>,
     items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
     sent: HashSet<(At, String)>,
     orders: HashMap<u32, Vec<String>>,
@@ -29,6 +32,8 @@ pub struct Replay {
 struct State {
     /// Task at which a host's replay ended.
     left: HashMap<String, At>,
+    /// Place of the last outcome that a host's replay has passed, among the records.
+    reached: HashMap<String, usize>,
     replayed: usize,
 }
 
@@ -55,13 +60,16 @@ impl Replay {
     /// Collects the outcomes of a journal; the last one for each position counts.
     pub fn new(journal: &Journal) -> Replay {
         let mut replay = Replay::default();
-        for record in &journal.records {
+        for (place, record) in journal.records.iter().enumerate() {
             match record {
                 Record::Done(done) => {
                     if done.once {
-                        replay.once.insert(done.at.clone(), Done::clone(done));
+                        replay.once.insert(done.at.clone(), (place, Done::clone(done)));
                     }
-                    replay.done.insert((done.at.clone(), done.host.clone()), Done::clone(done));
+                    for handler in &done.notify {
+                        replay.notified.insert((done.host.clone(), handler.clone()), place);
+                    }
+                    replay.done.insert((done.at.clone(), done.host.clone()), (place, Done::clone(done)));
                 }
                 Record::Item(item) => {
                     let items = replay.items.entry((item.at.clone(), item.host.clone())).or_default();
@@ -83,11 +91,12 @@ impl Replay {
         }
         let key = (at.clone(), host.to_owned());
         let found = self.done.get(&key).or_else(|| self.once.get(at).filter(|_| once));
-        let Some(done) = found.filter(|done| is_final(done)) else {
+        let Some((place, done)) = found.filter(|(_, done)| is_final(done)) else {
             let unknown = found.is_none() && self.sent.contains(&key);
             state.left.insert(host.to_owned(), at.clone());
             return Step::Run(unknown);
         };
+        state.reached.insert(host.to_owned(), *place);
         let items = match self.items_of(done) {
             Ok(items) => items,
             Err(reason) => return Step::Again(reason),
@@ -149,6 +158,16 @@ impl Replay {
         !self.state.lock().unwrap_or_else(PoisonError::into_inner).left.contains_key(host)
     }
 
+    /// Whether the run notified a handler again after the last outcome that its replay has passed.
+    pub fn is_notified_later(&self, host: &str, handler: &str) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.left.contains_key(host) {
+            return false;
+        }
+        let last = self.notified.get(&(host.to_owned(), handler.to_owned()));
+        last.is_some_and(|last| state.reached.get(host).is_none_or(|reached| last > reached))
+    }
+
     /// Order of a play's hosts, if it was random.
     pub fn order(&self, play: u32) -> Option<&[String]> {
         self.orders.get(&play).map(Vec::as_slice)
@@ -162,14 +181,15 @@ impl Replay {
     /// Tasks that cannot be restored although later tasks need their results, and that are not safe to repeat.
     pub fn unrepeatable(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for done in self.done.values().filter(|done| is_final(done) && UNREPEATABLE.contains(&done.action.as_str())) {
+        let all = self.done.values().map(|(_, done)| done);
+        for done in all.filter(|done| is_final(done) && UNREPEATABLE.contains(&done.action.as_str())) {
             let withheld = done.withheld.filter(|_| done.kept).or_else(|| self.items_of(done).err());
             if let Some(reason) = withheld.filter(|reason| *reason != Withheld::Again) {
                 found.push(sentence(&done.at, &done.host, reason));
             }
         }
         for ((at, host), items) in &self.items {
-            let is_open = !self.done.get(&(at.clone(), host.clone())).is_some_and(is_final);
+            let is_open = !self.done.get(&(at.clone(), host.clone())).is_some_and(|(_, done)| is_final(done));
             let withheld = items.values().filter(|item| !item.status.failed && !item.status.skipped);
             let withheld = withheld.filter(|item| UNREPEATABLE.contains(&item.action.as_str()));
             if let Some(reason) = withheld.filter_map(|item| item.withheld).next().filter(|_| is_open) {

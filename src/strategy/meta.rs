@@ -116,7 +116,8 @@ impl Batch {
                 return Err(Error::parse("flush_handlers cannot be used as a handler", &task.span).generic());
             }
             if task.id == self.last_flush {
-                run.notifications.extend(std::mem::take(&mut run.carried));
+                let known = |name: &String| !self.handlers.find(name).is_empty();
+                run.notifications.extend(run.carried.extract_if(.., |name| known(name)));
             }
             for name in std::mem::take(&mut run.notifications) {
                 let handlers = self.handlers.find(&name);

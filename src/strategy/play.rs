@@ -181,7 +181,7 @@ impl Batch {
         let ended = if self.strategy.is_free() { self.free().await } else { self.lockstep().await };
         self.report_resumed();
         self.settle_handlers();
-        self.report_unknown_handlers();
+        self.return_carried();
         ended
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexSet;
 use serde_json::{Map, Value as Json};
 use windlass_modules::{has_secrets, hide_secrets, secret_values};
 use windlass_template::{Context, Value};
@@ -120,6 +119,17 @@ impl Batch {
         }
     }
 
+    /// Gives handlers of earlier runs that this play does not have to a later play of the same name.
+    pub(super) fn return_carried(&mut self) {
+        let Some(recorder) = self.shared.recorder() else { return };
+        for (host, run) in &mut self.hosts {
+            run.carried.retain(|name| self.handlers.find(name).is_empty());
+            if !run.carried.is_empty() {
+                recorder.keep(host, &self.key, std::mem::take(&mut run.carried));
+            }
+        }
+    }
+
     /// Records a handler's outcome, and settles notifications whose handlers have all run.
     pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
@@ -167,31 +177,14 @@ impl HostRun {
                 // A handler may have notified an earlier one, which the next flush runs.
                 None => handlers.is_disjoint(notified),
             };
-            if has_run {
+            // The ledger may already have a later notification, which is restored later.
+            if has_run && !recorder.is_notified_later(host, name) {
                 recorder.ran((host, address), play, name);
                 // The end of the play would run it again.
                 carried.retain(|left| left != name);
             }
             !has_run
         });
-    }
-}
-
-impl Batch {
-    /// Reports handlers of earlier runs that the play has under no name.
-    pub(super) fn report_unknown_handlers(&self) {
-        if self.shared.recorder().is_none() {
-            return;
-        }
-        let names = self.hosts.values().flat_map(|run| &run.notifications);
-        let unknown: IndexSet<&String> = names.filter(|name| self.handlers.find(name).is_empty()).collect();
-        for name in unknown {
-            self.shared.warn(format!(
-                "An earlier run notified the handler '{name}', and the play '{}' has none of this name. Do what it stands \
-                 for, then discard it with --pending-handlers skip.",
-                self.play.name
-            ));
-        }
     }
 }
 

@@ -770,6 +770,41 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     project.play(&[]).lacks("have not run");
 }
 
+#[test]
+fn pending_handler_runs_in_the_second_of_two_plays_of_one_name() {
+    let other = "- hosts: all\n  name: main\n  gather_facts: false\n  tasks: [{debug: {msg: x}}]\n  handlers: [{name: other, debug: }]\n";
+    let project = Project::new(&(other.to_owned() + &handlers(&format!("{NOTIFY}{}", until("mended")), "")));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    project.play(&["--pending-handlers", "run"]).ends(0).lacks("stay pending");
+    assert!(project.lines("log").contains(&"restart a".to_owned()), "{:?}", project.lines("log"));
+    project.play(&[]).ends(0).lacks("have not run");
+}
+
+/// A host stops between two notifications of one handler, and the resuming run before the second.
+#[test]
+fn killed_resume_neither_forgets_a_second_notification_nor_revives_a_handler_that_ran() {
+    let tasks = format!(
+        "    - {{shell: 'true', notify: early}}\n    - meta: flush_handlers\n    - {{shell: 'true', notify: late}}\n{}\
+         \x20   - meta: flush_handlers\n    - {{shell: 'true', notify: early}}\n{}  handlers:\n",
+        "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; [ {{ inventory_hostname }} = a ] || test -e FOLDER/mended'\n",
+        until("mended"),
+    );
+    let project = Project::new(&(head("") + &tasks + &step("early") + &step("late")));
+    project.play(&[]).ends(2);
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &["--resume"]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["--check"]).has("a: 'early'").lacks("a: 'late'").has("b: 'late'").lacks("b: 'early'");
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0).lacks("have not run");
+    let mut log = project.lines("log");
+    log.sort();
+    assert_eq!(log, ["early a", "early a", "early b", "early b", "late a", "late b"]);
+    project.play(&["--check"]).lacks("have not run");
+}
+
 /// A project whose handlers are `inc`, an include, and more. The task that notifies them precedes one that fails until
 /// `mended` exists.
 fn included_handlers(play: &str, notify: &str, more: &str) -> Project {
