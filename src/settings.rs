@@ -101,6 +101,8 @@ pub struct Settings {
     pub stream: bool,
     /// Number of processes of a run; 0 and 1 are one.
     pub shards: u16,
+    /// Number of pods that have led the run so far; 0 outside of a cluster.
+    pub lead: u32,
     /// Runs in a cluster.
     pub engine: EngineSettings,
     /// Default time limit of tasks, in seconds; 0 means none.
@@ -183,6 +185,7 @@ impl Settings {
             strategy: config.get("strategy").unwrap_or_else(|| "linear".to_owned()),
             stream: config.bool("stream")?.unwrap_or(true),
             shards: config.number("shards")?.unwrap_or(1),
+            lead: 0,
             engine: EngineSettings::from_config(config),
             task_timeout: config.number("task_timeout")?.unwrap_or(0),
             command_timeout: seconds(config, "command_timeout", windlass_bounds::child::DEADLINE)?,

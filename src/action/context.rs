@@ -15,11 +15,11 @@ use windlass_template::{Compat, Context, Read, Value, from_json, to_json};
 use super::ahead::Ahead;
 use super::hashes::{self, Hashes, Senders};
 use crate::connection::{Kind, Target};
-use crate::executor::{Call, Listener, Pool, Received, Source, TaskEvent};
+use crate::executor::{Call, Flights, Listener, Lock, Pool, Received, Source, TaskEvent};
 use crate::foreign::{Modules, PythonPlugins};
 use crate::outcome::{FactNames, HostResult, TaskResult};
 use crate::output::{Event, Events, Secrets, Spending};
-use crate::playbook::{Files, Task};
+use crate::playbook::{Files, Task, short_name};
 use crate::vars::{ConnectionVariables, World};
 
 /// Parts of a request that most requests lack.
@@ -152,6 +152,8 @@ pub struct ActionContext {
     pub secrets: Secrets,
     /// Set if the task is sent ahead of earlier answers.
     pub ahead: Option<Arc<Ahead>>,
+    /// Identities of its requests, in a run of several processes.
+    pub flights: Option<Flights>,
 }
 
 /// A file of the controller that a request transfers to a host.
@@ -341,10 +343,16 @@ impl ActionContext {
             jobs.start(&target.name, &detached.job, FactNames::of_module(name));
         }
         let facts = job.map_or_else(|| FactNames::of_module(name), |job| jobs.names(&target.name, job));
-        let request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
+        let mut request = Request { turn, detached, ..self.request(connection, name, args, descriptions) };
+        // Modules that only read a host may run twice. A job has a file of its own.
+        let flights = self.flights.as_ref().filter(|_| {
+            !self.check && turn.is_none() && request.detached.is_none() && !Lock::is_reading(short_name(name))
+        });
+        request.flight = flights.map(|flights| Box::new(flights.next()));
+        let step = flights.map_or(0, |flights| flights.task.step);
         let departure = ahead.map(|ahead| ahead.departure());
         let listener = Some(self.listener());
-        let call = Call { request, sources, receive_into: folder, listener, departure, follows };
+        let call = Call { request, sources, receive_into: folder, listener, departure, follows, step };
         let began = Instant::now();
         let answer = self.pool.run(&target, call).await;
         if let (Err(crate::executor::Error::NotRun), Some(ahead)) = (&answer, ahead) {
@@ -391,6 +399,7 @@ impl ActionContext {
             turn: None,
             // The pool sets the lock's terms.
             lock: None,
+            flight: None,
         }
     }
 

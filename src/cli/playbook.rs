@@ -161,6 +161,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     settings.output.trace.clone_from(&arguments.trace);
     settings.output.otlp_endpoint = arguments.otlp.clone().or(settings.output.otlp_endpoint);
     settings.shards = arguments.sharding.shards.unwrap_or(settings.shards);
+    settings.lead = arguments.sharding.shard_lead.unwrap_or_default();
     if form.is_some() {
         // Standard input can be read by one process only.
         settings.shards = 1;
@@ -186,9 +187,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         None => Box::new(Outputs::new(&stdout, &enabled, &printer, &settings, &config)?),
     };
     block_on(async {
-        let mut settings = settings;
         let worker = match &lead {
-            Some(lead) => match shards::connect(lead, &mut settings).await? {
+            Some(lead) => match shards::connect(lead).await? {
                 Some(worker) => Some(worker),
                 // The run has ended, or goes on without this process.
                 None => return Ok(0),

@@ -213,7 +213,6 @@ fn pool(settings: &Settings, events: &Events) -> Pool<windlass_template::Value> 
         ..Limits::default()
     };
     let lock = Lock::new(settings.lock.policy, settings.lock.timeout, settings.lock.is_chosen, &settings.run_name);
-    let lock = lock.map(|lock| lock.of_run(settings.lock.run.as_ref()));
     Pool::for_user(limits, Arc::new(AtTerminal::new(events.clone()))).locking(lock)
 }
 
@@ -465,6 +464,7 @@ impl Session {
             self.shared.warn(problem);
         }
         let statistics = self.shared.pool.statistics().await;
+        self.shared.pool.end_in_order().await;
         self.shared.pool.close().await;
         let of_lead = |_: &std::ffi::OsString| !matches!(shards, Some(Shards::Worker(_)));
         if let Some(path) = std::env::var_os("WINDLASS_STATISTICS").filter(of_lead) {

@@ -3,18 +3,26 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use clap::Args;
+use tokio::time::timeout;
+use windlass_protocol::Shard;
+use windlass_template::Value;
 
 use super::session::Session;
 use crate::connection::Secret;
 use crate::error::{Error, Result};
-use crate::journal::list_inventory;
+use crate::executor::{Part, Pool};
+use crate::journal::{Recorder, list_inventory, new_salt};
 use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
 use crate::shards::{CommandLine, Hub, Lead, Link, SentEvent, Shards, ToLead, Welcome, Workers, digest};
+
+/// Time for a worker to stop what runs on its hosts, after the run.
+const STOPPING: Duration = Duration::from_secs(5);
 
 /// Maximum number of processes of a run.
 pub(super) const MOST: u16 = 64;
@@ -40,6 +48,9 @@ pub(super) struct ShardOptions {
     /// Address at which the pod that leads a run awaits the others
     #[arg(long, hide = true, requires = "shard_keys")]
     shard_listen: Option<SocketAddr>,
+    /// Number of pods that have led the run so far
+    #[arg(long, hide = true, requires = "shard_listen")]
+    pub(super) shard_lead: Option<u32>,
     /// Folder with the keys of this process
     #[arg(long, hide = true)]
     shard_keys: Option<PathBuf>,
@@ -77,7 +88,9 @@ impl Output for Silent {
 /// A worker whose session has not started.
 pub(super) struct Worker {
     link: Arc<Link>,
-    inputs: u64,
+    welcome: Welcome,
+    /// Connections to hosts, once they exist.
+    pool: Arc<OnceLock<Arc<Pool<Value>>>>,
     /// Receives what only this process knows.
     pub(super) events: Events,
 }
@@ -98,17 +111,29 @@ pub(super) fn quieten(settings: &mut Settings, lead: &Lead) -> Result<()> {
 }
 
 /// Connects a worker to the process that leads; `None` if its pod does not come.
-pub(super) async fn connect(lead: &Lead, settings: &mut Settings) -> Result<Option<Worker>> {
-    // Nothing may start any more; what runs on the hosts ends with its connection.
-    let Some((link, welcome)) = Link::connect(lead, |code| std::process::exit(code)).await? else { return Ok(None) };
-    settings.lock.run = welcome.lock;
+pub(super) async fn connect(lead: &Lead) -> Result<Option<Worker>> {
+    let pool: Arc<OnceLock<Arc<Pool<Value>>>> = Arc::default();
+    let own = Arc::clone(&pool);
+    // Nothing may start any more.
+    let gone = move |code| match own.get().filter(|_| code == 0) {
+        Some(pool) => {
+            let pool = Arc::clone(pool);
+            tokio::spawn(async move {
+                let _ = timeout(STOPPING, pool.stop()).await;
+                std::process::exit(code);
+            });
+        }
+        // Tasks on hosts go on, for the next lead.
+        None => std::process::exit(code),
+    };
+    let Some((link, welcome)) = Link::connect(lead, gone).await? else { return Ok(None) };
     let learnt = Arc::clone(&link);
     Secrets::of_process().observe(move |text, is_password| {
         learnt.send(ToLead::Secret { text: Secret::new(text), is_password });
     });
     let (events, queue) = event_queue();
     tokio::spawn(pass_on(queue, Arc::clone(&link)));
-    Ok(Some(Worker { link, inputs: welcome.inputs, events }))
+    Ok(Some(Worker { link, welcome, pool, events }))
 }
 
 async fn pass_on(mut queue: EventQueue, link: Arc<Link>) {
@@ -121,7 +146,10 @@ impl Worker {
     /// Lets the session follow the lead.
     pub(super) async fn follow(self, session: &Session) {
         let _ = session.shared.shards.set(Shards::Worker(Arc::clone(&self.link)));
-        if inputs(session) != self.inputs {
+        let Welcome { run, shard, is_spread, inputs: expected } = self.welcome;
+        session.shared.pool.divide(Part { run, shard, is_spread });
+        let _ = self.pool.set(Arc::clone(&session.shared.pool));
+        if inputs(session) != expected {
             self.link.stray("it has read other variables or another inventory".to_owned());
             std::future::pending().await
         }
@@ -132,8 +160,14 @@ impl Worker {
 pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()> {
     let shared = &session.shared;
     let count = usize::from(shared.run.settings.shards);
-    let welcome = Welcome { lock: shared.pool.lock_run().map(str::to_owned), inputs: inputs(session) };
-    let hub = Hub::start(count.saturating_sub(1), &options.workers(), welcome, &shared.events, &shared.secrets)?;
+    // Without a journal, nobody resumes the run.
+    let (run, leads) = shared.journal.get().map_or_else(|| (new_salt(), 1), Recorder::of_several);
+    let shard = Shard { number: 0, token: u64::from(leads) << 32 };
+    let workers = options.workers();
+    let is_spread = matches!(workers, Workers::Pods { .. });
+    shared.pool.divide(Part { run: run.clone(), shard, is_spread });
+    let welcome = Welcome { run, shard, is_spread, inputs: inputs(session) };
+    let hub = Hub::start(count.saturating_sub(1), &workers, welcome, &shared.events, &shared.secrets)?;
     let _ = shared.shards.set(Shards::Lead(Arc::clone(&hub)));
     hub.ready().await;
     Ok(())

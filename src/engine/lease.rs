@@ -21,6 +21,8 @@ pub(super) struct Held {
     version: Value,
     /// Whether this pod was the last one to hold it.
     pub(super) was_ours: bool,
+    /// Number of times that it was taken. Hosts refuse who has taken it earlier.
+    pub(super) transitions: u32,
     /// Start of the last successful renewal.
     renewed: Instant,
 }
@@ -47,6 +49,7 @@ impl Held {
                         holder: holder.to_owned(),
                         version: version.clone(),
                         was_ours,
+                        transitions: transitions(&lease).saturating_add(1),
                         renewed: Instant::now(),
                     };
                     if held.renew().await.is_ok() {
@@ -91,6 +94,7 @@ impl Held {
         let spec = json!({
             "holderIdentity": self.holder,
             "leaseDurationSeconds": EXPIRE.as_secs(),
+            "leaseTransitions": self.transitions,
             "renewTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         });
         let rest = json!({ "spec": spec, "resourceVersion": self.version });
@@ -100,4 +104,9 @@ impl Held {
         self.renewed = begun;
         Ok(())
     }
+}
+
+/// Number of times that a lease was taken. Kubernetes permits no negative one, and programs of others could write it.
+fn transitions(lease: &Value) -> u32 {
+    lease["spec"]["leaseTransitions"].as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or_default()
 }

@@ -72,11 +72,12 @@ pub(crate) async fn run(place: Place, ended: impl Future<Output = ()>) -> Result
     let unpacked = Unpacked::new(&place.work, &place.input)?;
     let mut store = Store::of(namespace.clone(), &place, seal(&unpacked.inputs)?).await?;
     loop {
+        let lead = held.transitions;
         let mut lease = tokio::spawn(held.keep());
         let code = match store.former()? {
             Former::Ended(code) => Some(code),
             former => {
-                let child = start(&place, &unpacked, former)?;
+                let child = start(&place, &unpacked, (former, lead))?;
                 attend(child, &mut store, &mut lease, &mut ended).await?
             }
         };
@@ -147,8 +148,8 @@ fn seal(inputs: &Path) -> Result<Seal> {
     Seal::of(&windlass_bounds::read_up_to(inputs.join(SEAL_KEY), 1 << 10).unwrap_or_default())
 }
 
-/// Starts the command line.
-fn start(place: &Place, unpacked: &Unpacked, former: Former) -> Result<Child> {
+/// Starts the command line, in the pod with this number among those that have led the run.
+fn start(place: &Place, unpacked: &Unpacked, (former, lead): (Former, u32)) -> Result<Child> {
     let fail = |error: std::io::Error| Error::new(format!("the run cannot be started: {error}"));
     let mut options = Vec::new();
     if let Former::Begun(run) = former {
@@ -157,6 +158,7 @@ fn start(place: &Place, unpacked: &Unpacked, former: Former) -> Result<Child> {
     }
     if let Some(address) = place.listen {
         options.push(format!("--shard-listen={address}"));
+        options.push(format!("--shard-lead={lead}"));
         options.push(format!("--shard-keys={}", unpacked.inputs.display()));
     }
     let output = File::options().create(true).append(true).open(place.work.join("output")).map_err(fail)?;

@@ -35,6 +35,8 @@ pub struct Call<V> {
     pub departure: Option<watch::Sender<Departure>>,
     /// Whether earlier requests are still unanswered, so that this one adds no round trip.
     pub follows: bool,
+    /// Number of the task's start in a run of several processes.
+    pub step: u64,
 }
 
 /// Callback for events of a running request. It must not block.
@@ -54,7 +56,15 @@ pub enum Departure {
 impl<V> Call<V> {
     /// A request without contents or channels.
     pub fn new(request: Request<V>) -> Self {
-        Self { request, sources: Vec::new(), receive_into: None, listener: None, departure: None, follows: false }
+        Self {
+            request,
+            sources: Vec::new(),
+            receive_into: None,
+            listener: None,
+            departure: None,
+            follows: false,
+            step: 0,
+        }
     }
 }
 
@@ -340,6 +350,11 @@ where
             Event::LockTaken => waits.patience.store(true, Ordering::Relaxed),
             Event::LockRefused { holder, waited } => {
                 return Err(Error::Unreachable { message: lock::refused(waits.host, &holder, waited) }.into());
+            }
+            Event::Unknown { message } => {
+                return Err(
+                    Error::Indeterminate { message: format!("{}: {message}", waits.host), rebooted: None }.into()
+                );
             }
             Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
             Event::NeedContent { content, whole } => {

@@ -20,6 +20,7 @@ pub(super) struct Expected {
     file: bool,
     turn: bool,
     lock: bool,
+    flight: bool,
     other_user: bool,
     warnings: usize,
     warning_bytes: usize,
@@ -35,7 +36,8 @@ impl Expected {
             output: request.stream,
             file,
             turn: request.turn.is_some(),
-            lock: request.lock.is_some(),
+            lock: request.lock.is_some() || request.flight.is_some(),
+            flight: request.flight.is_some(),
             other_user: request.become_user.is_some(),
             warnings: 0,
             warning_bytes: 0,
@@ -50,6 +52,7 @@ impl Expected {
             Event::FileData => self.file,
             Event::NotRun => self.turn,
             Event::BecomeFailed { .. } => self.other_user,
+            Event::Unknown { .. } => self.flight,
             Event::Warning { .. } => true,
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => self.lock,
             Event::NeedContent { content, .. } => {
@@ -69,7 +72,8 @@ impl Expected {
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => {
                 "reported a lock for a task that needs none"
             }
-            Event::NotRun => "skipped a task as if one before it had failed, although none was sent before it",
+            Event::Unknown { .. } => "did not run a task that it has to run",
+            Event::NotRun => "refused a task as out of turn that has no turn",
             _ => "reported a failed `become` of a task without `become`",
         };
         if allowed { Ok(()) } else { Err(what.to_owned()) }

@@ -190,6 +190,13 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         }
     }
 
+    /// Reports that the run has ended in order.
+    pub(super) async fn end_in_order(&self) {
+        if let Ok(frame) = encode(&ToExecutor::<V>::End, &[]) {
+            let _ = self.outgoing.send(Outgoing { frame: Some(frame), departed: None }).await;
+        }
+    }
+
     /// Sends the terms for locking the host ahead of every request. They have no reply, so they cost no round trip.
     pub(super) fn agree(&self, terms: &LockTerms) {
         // The queue is still empty, and the first request reports an executor that has ended.
@@ -202,6 +209,12 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
     pub(super) async fn close(&self) {
         let mut ended = self.ended.clone();
         let end = async {
+            // In a run of several processes, requests outlive their connection.
+            for id in self.routes.open() {
+                if let Ok(frame) = encode(&ToExecutor::<V>::Cancel { id }, &[]) {
+                    let _ = self.outgoing.send(Outgoing { frame: Some(frame), departed: None }).await;
+                }
+            }
             // Errors mean that the executor has ended already.
             let _ = self.outgoing.send(Outgoing { frame: None, departed: None }).await;
             let _ = ended.wait_for(|&ended| ended).await;

@@ -81,18 +81,12 @@ impl Lock {
             command: command.to_owned(),
             since: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         };
-        Some(Lock { terms: LockTerms { run, holder, wait }, shared: policy == LockPolicy::Shared, local })
+        Some(Lock { terms: LockTerms { run, holder, wait, shard: None }, shared: policy == LockPolicy::Shared, local })
     }
 
     /// Whether an ad-hoc run of this module changes nothing.
     pub fn is_reading(module: &str) -> bool {
         READING.contains(&module)
-    }
-
-    /// The lock of a process of this run, which has several.
-    pub fn of_run(mut self, run: Option<&String>) -> Lock {
-        self.terms.run = run.cloned().unwrap_or(self.terms.run);
-        self
     }
 
     /// Type of lock that a request needs; `None` without one.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
@@ -14,12 +14,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use windlass_protocol::{Become, Hello};
+use windlass_protocol::{Become, Hello, Holder, LockTerms};
 use windlass_ssh::{Connector, HostKeyUser};
 
 use super::budget::{Budget, Share};
 use super::call::{self, Allowed, Broken};
 use super::counters::{Counters, add};
+use super::flight::{Part, Unsettled};
 use super::image::Packer;
 use super::live::Live;
 use super::peers::Peers;
@@ -78,12 +79,16 @@ struct Inner<V> {
     images: Vec<Image>,
     packer: Packer,
     slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>, RandomState>>,
+    /// Whether nothing may start any more.
+    is_stopped: AtomicBool,
     /// Whether the run is expected to use modules of the larger executor.
     expects_all: AtomicBool,
     counters: Arc<Counters>,
     budget: Arc<Budget>,
     allowed: Allowed,
     lock: Option<Lock>,
+    /// Part of this process, set before the first connection of a run of several.
+    part: OnceLock<Part>,
     peers: Option<Arc<Peers<V>>>,
     raw: raw::Commands,
 }
@@ -91,6 +96,7 @@ struct Inner<V> {
 /// Connection state of one target.
 struct Slot<V> {
     state: tokio::sync::Mutex<State<V>>,
+    unsettled: Unsettled,
 }
 
 struct State<V> {
@@ -137,11 +143,13 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 images,
                 packer: Packer::default(),
                 slots: Mutex::default(),
+                is_stopped: AtomicBool::new(false),
                 expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
                 budget: Arc::default(),
                 allowed,
                 lock: None,
+                part: OnceLock::new(),
                 peers: limits.peer_port.map(|port| Arc::new(Peers::new(port, allowed))),
                 raw: raw::Commands::default(),
             }),
@@ -156,9 +164,25 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         self
     }
 
-    /// Name of the run in its locks; `None` if hosts are not locked.
-    pub(crate) fn lock_run(&self) -> Option<&str> {
-        self.inner.lock.as_ref().map(|lock| &*lock.terms.run)
+    /// Makes this process a part of a run of several.
+    pub(crate) fn divide(&self, part: Part) {
+        let _ = self.inner.part.set(part);
+    }
+
+    /// Reports to all hosts that the run has ended in order, so that they keep no results.
+    pub(crate) async fn end_in_order(&self) {
+        if self.inner.part.get().is_none() {
+            return;
+        }
+        let slots: Vec<_> = {
+            let slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.values().cloned().collect()
+        };
+        for slot in slots {
+            if let Some(live) = &slot.state.lock().await.live {
+                live.end_in_order().await;
+            }
+        }
     }
 
     /// Announces modules of the run, so that an executor with all of them is started at once. Other modules may run
@@ -174,6 +198,10 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn run(&self, target: &Arc<Target>, mut call: Call<V>) -> Result<Completed<V>, Error> {
         let slot = self.slot(target);
         let extent = Extent::of_call(&call.request.module, &call.request.args);
+        if let (Some(flight), Some(part)) = (&mut call.request.flight, self.inner.part.get()) {
+            let user = call.request.become_user.as_ref().map(|user| &*user.user);
+            flight.settled = slot.unsettled.send(&flight.id, user, call.step, part);
+        }
         call.request.lock = self.inner.lock.as_ref().and_then(|lock| lock.locking(target, &call.request));
         let mut sendings = 0;
         let mut connect = Duration::ZERO;
@@ -297,6 +325,20 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         while closing.join_next().await.is_some() {}
     }
 
+    /// Closes all connections, and opens no other one.
+    pub(crate) async fn stop(&self) {
+        self.inner.is_stopped.store(true, Ordering::Release);
+        self.close().await;
+    }
+
+    /// Fails once nothing may start any more.
+    fn may_start(&self) -> Result<(), Error> {
+        match self.inner.is_stopped.load(Ordering::Acquire) {
+            true => Err(Error::Unreachable { message: "the run has ended".to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// Totals so far.
     pub async fn statistics(&self) -> Statistics {
         let mut statistics = self.inner.counters.read();
@@ -318,7 +360,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(target.clone()).or_insert_with(|| {
             let state = State { live: None, boot_id: None, refused: None, failed: None, condemned: None };
-            Arc::new(Slot { state: tokio::sync::Mutex::new(state) })
+            Arc::new(Slot { state: tokio::sync::Mutex::new(state), unsettled: Unsettled::default() })
         });
         slot.clone()
     }
@@ -384,8 +426,18 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let share = Share::new(self.inner.budget.clone());
         let mut live = Live::new(started, connection, self.inner.counters.clone(), share);
         live.member = self.inner.peers.as_ref().map(|peers| peers.member(address));
-        if let Some(lock) = &self.inner.lock {
-            live.agree(&lock.terms);
+        let mut terms = self.inner.lock.as_ref().map(|lock| lock.terms.clone());
+        if let Some(Part { run, shard, .. }) = self.inner.part.get() {
+            let terms = terms.get_or_insert_with(|| LockTerms {
+                run: String::new(),
+                holder: Holder::default(),
+                wait: 0,
+                shard: None,
+            });
+            (terms.run, terms.shard) = (run.clone(), Some(*shard));
+        }
+        if let Some(terms) = terms {
+            live.agree(&terms);
         }
         live
     }
@@ -410,6 +462,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         if let Some(dead) = state.live.take() {
             dead.count_wire();
         }
+        self.may_start()?;
         if let Some((when, error)) = &state.refused
             && when.elapsed() < REFUSED_PAUSE
         {
@@ -451,6 +504,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
 
     /// Opens a connection outside of the slot, which still remembers refused logins.
     async fn connect(&self, target: &Target, slot: &Slot<V>) -> Result<Arc<dyn Connection>, Error> {
+        self.may_start()?;
         if let Some((when, error)) = &slot.state.lock().await.refused
             && when.elapsed() < REFUSED_PAUSE
         {

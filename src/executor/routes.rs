@@ -90,6 +90,11 @@ impl<V> Routes<V> {
         }
     }
 
+    /// Requests without an answer.
+    pub(super) fn open(&self) -> Vec<u64> {
+        self.lock().open.keys().copied().collect()
+    }
+
     /// Ends all requests. If called repeatedly, the first reason stays.
     pub(super) fn close(&self, end: End) {
         let mut state = self.lock();

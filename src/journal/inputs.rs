@@ -77,11 +77,15 @@ impl Inputs<'_> {
         let extra_vars = self.hashed_vars(&salt);
         let hosts = self.hashed_hosts(&salt);
         let argv = shown_arguments(std::env::args(), secrets);
+        let started = jiff::Timestamp::now().to_string();
+        let leads = self.leads(resumed.map_or(0, |header| header.leads));
+        let since = resumed.map(|header| header.since.clone()).filter(|since| !since.is_empty());
+        let since = since.or_else(|| (leads > 0).then(|| started.clone())).unwrap_or_default();
         Header {
             version: VERSION,
             windlass: env!("CARGO_PKG_VERSION").to_owned(),
             run: run.to_owned(),
-            started: jiff::Timestamp::now().to_string(),
+            started,
             user: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| user_name()),
             machine: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             pid: std::process::id(),
@@ -101,6 +105,16 @@ impl Inputs<'_> {
             hosts,
             options: self.options(),
             resumes: resumed.map(|header| header.run.clone()),
+            leads,
+            since,
+        }
+    }
+
+    /// Number of leads, after this many of earlier runs. A cluster also counts those that left no journal.
+    fn leads(&self, earlier: u32) -> u32 {
+        match self.settings.shards > 1 {
+            true => (earlier + 1).max(self.settings.lead),
+            false => earlier,
         }
     }
 

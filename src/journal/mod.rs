@@ -48,8 +48,8 @@ pub use record::{
     At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
 };
 pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
-pub(crate) use replay::Restored;
 pub use replay::{Replay, Step};
+pub(crate) use replay::{Restored, SentBefore};
 pub(crate) use resume::has_begun;
 pub use resume::{Resumed, differences, family, is_run_of, resumed_by, unfinished};
 pub use retention::{expire, expired};

@@ -79,6 +79,12 @@ pub struct Header {
     pub options: BTreeMap<String, String>,
     /// Id of the run that this one resumes.
     pub resumes: Option<String>,
+    /// Number of runs of several processes so far, this one and those that it resumes; 0 if all had one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub leads: u32,
+    /// Start of the first of them, in UTC.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub since: String,
 }
 
 /// Kind of an input of the control machine.
@@ -311,4 +317,8 @@ pub struct End {
 
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

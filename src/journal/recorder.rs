@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
 use windlass_template::Read;
 
 use super::inputs::{Inputs, fingerprint, is_compared, may_differ};
@@ -16,7 +17,7 @@ use super::log::{Lane, Log};
 use super::mask;
 use super::reader::Journal;
 use super::record::{At, Done, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
-use super::replay::{Replay, Restored, Step};
+use super::replay::{Replay, Restored, SentBefore, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
@@ -136,6 +137,8 @@ pub(crate) struct Recorder {
     run: RunFile,
     /// Salt for the hashes of environment variables.
     salt: String,
+    /// Number of runs of several processes, this one and those that it resumes.
+    leads: u32,
     started: SystemTime,
     log: Log,
     secrets: Secrets,
@@ -192,6 +195,7 @@ impl Recorder {
         let recorder = Recorder {
             run,
             salt: header.salt.clone(),
+            leads: if inputs.settings.shards > 1 { header.leads } else { 0 },
             started: SystemTime::now(),
             log,
             secrets: secrets.clone(),
@@ -581,6 +585,13 @@ impl Recorder {
             Step::Again(reason) => {
                 tell(format!("{} on {host} runs again: {}", place.at.task, reason.reason()));
             }
+            Step::Run(true) if self.leads > 0 && replay.was_of_several() => {
+                tell(format!(
+                    "{} on {host} was sent before the run stopped. It runs now if it did not begin; otherwise the host \
+                     has its result.",
+                    place.at.task
+                ));
+            }
             Step::Run(true) => {
                 let from = match replay.items_done(&place.at, host) {
                     (0, 0) => String::new(),
@@ -594,6 +605,18 @@ impl Recorder {
             }
         }
         Restored::Run
+    }
+
+    /// Whether a resumed run of several processes sent a task, and had its result.
+    pub(crate) fn sent_before(&self, at: &At, host: &str) -> Option<SentBefore> {
+        self.replay.as_ref()?.sent_before(at, host)
+    }
+
+    /// Name of the run on its hosts, which its resumed runs share, and the number of leads so far.
+    pub(crate) fn of_several(&self) -> (String, u32) {
+        let mut name = hex::encode(Sha256::digest(&self.salt));
+        name.truncate(32);
+        (name, self.leads)
     }
 
     /// Outcome of an item whose loop the resumed run started.

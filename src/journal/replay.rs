@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use super::reader::Journal;
 use super::record::{At, Done, ItemDone, Record, Withheld};
@@ -25,6 +26,8 @@ pub struct Replay {
     items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
     sent: HashSet<(At, String)>,
     orders: HashMap<u32, Vec<String>>,
+    /// Start of a run of several processes, and whether it ended in order.
+    several: Option<(SystemTime, bool)>,
     state: Mutex<State>,
 }
 
@@ -48,6 +51,15 @@ pub enum Step {
     Run(bool),
 }
 
+/// Knowledge of the resumed run, which had several processes, about a task that it sent to a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SentBefore {
+    /// It sent the task and had its result.
+    Known,
+    /// It sent the task, after `since`. `repeats` if its user knows that the result is missing.
+    Unknown { since: SystemTime, repeats: bool },
+}
+
 /// Decision about a task, as the strategy needs it.
 pub(crate) enum Restored {
     /// Use this outcome.
@@ -59,8 +71,10 @@ pub(crate) enum Restored {
 impl Replay {
     /// Collects the outcomes of a journal; the last one for each position counts.
     pub fn new(journal: &Journal) -> Replay {
-        let mut replay = Replay::default();
-        for (place, record) in journal.records.iter().enumerate() {
+        let since = journal.header.since.parse::<jiff::Timestamp>().map_or(SystemTime::UNIX_EPOCH, SystemTime::from);
+        let several = (journal.header.leads > 0).then_some((since, journal.end.is_some()));
+        let mut replay = Replay { several, ..Replay::default() };
+        for record in &journal.records {
             match record {
                 Record::Done(done) => {
                     if done.once {
@@ -108,6 +122,23 @@ impl Replay {
         }
         state.replayed += 1;
         Step::Done(Box::new(done.clone()), items)
+    }
+
+    /// Whether the resumed run had several processes.
+    pub(crate) fn was_of_several(&self) -> bool {
+        self.several.is_some()
+    }
+
+    /// Whether a resumed run of several processes sent a task, and had its result.
+    pub(crate) fn sent_before(&self, at: &At, host: &str) -> Option<SentBefore> {
+        let (since, has_ended) = self.several?;
+        let key = (at.clone(), host.to_owned());
+        match self.done.get(&key) {
+            Some(done) if !done.status.unreachable => Some(SentBefore::Known),
+            Some(_) => Some(SentBefore::Unknown { since, repeats: true }),
+            None if self.sent.contains(&key) => Some(SentBefore::Unknown { since, repeats: has_ended }),
+            None => None,
+        }
     }
 
     /// Items of a completed loop, or the reason why they cannot be restored.

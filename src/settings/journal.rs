@@ -46,8 +46,6 @@ pub struct LockSettings {
     pub is_chosen: bool,
     /// Seconds to wait for a host locked by another run.
     pub timeout: u64,
-    /// Name of the run in its locks; `None` chooses one at random.
-    pub run: Option<String>,
 }
 
 impl LockSettings {
@@ -60,7 +58,6 @@ impl LockSettings {
                 Some(text) => text.parse().map_err(Error::usage)?,
             },
             timeout: config.number("lock_timeout")?.unwrap_or(1800),
-            run: None,
         })
     }
 }

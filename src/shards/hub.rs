@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
+use windlass_protocol::Shard;
 
 use super::door::Workers;
 use super::past::Past;
@@ -48,7 +49,7 @@ pub(crate) enum Left {
 #[derive(Debug)]
 pub(crate) struct Hub {
     workers: Vec<Worker>,
-    pub(super) welcome: Vec<u8>,
+    welcome: Welcome,
     sending: Mutex<Sending>,
     /// Counts changes of where the workers are.
     news: watch::Sender<u64>,
@@ -199,7 +200,7 @@ impl Hub {
         };
         let hub = Arc::new(Hub {
             workers: (0..count).map(|_| Worker::new()).collect(),
-            welcome: encoded(&ToWorker::Welcome(welcome)).to_vec(),
+            welcome,
             sending: Mutex::new(Sending { lines: (0..count).map(|_| None).collect(), past }),
             news: watch::Sender::new(0),
             step: AtomicU64::new(0),
@@ -217,6 +218,23 @@ impl Hub {
     /// Whether the workers are on other machines.
     pub(crate) fn is_spread(&self) -> bool {
         self.is_spread
+    }
+
+    /// First message to the newest connection of a worker, whose token is above the tokens of earlier ones.
+    pub(super) fn welcome(&self, index: usize, connection: u64) -> Arc<Vec<u8>> {
+        encoded(&ToWorker::Welcome(Welcome { shard: self.part(index, connection), ..self.welcome.clone() }))
+    }
+
+    /// The part of a worker's connection. The lead's is in the first message.
+    fn part(&self, index: usize, connection: u64) -> Shard {
+        let number = u32::try_from(index + 1).unwrap_or_default();
+        Shard { number, token: self.welcome.shard.token + connection }
+    }
+
+    /// The part of the process that takes the place of a worker.
+    pub(crate) fn successor(&self, index: usize) -> Shard {
+        let connections = self.workers.get(index).map_or(0, |worker| *worker.connections.borrow());
+        self.part(index, connections + 1)
     }
 
     pub(super) fn worker(&self, index: usize) -> Option<&Worker> {
@@ -528,6 +546,10 @@ mod tests {
     use super::super::keys::{KeyPair, OTHER_KEYS, OWN_KEY};
     use super::*;
 
+    fn welcome() -> Welcome {
+        Welcome { run: "ab".to_owned(), shard: Shard { number: 0, token: 1 << 32 }, is_spread: false, inputs: 0 }
+    }
+
     /// The hub of a run with this many workers in pods.
     fn hub(count: usize) -> (Arc<Hub>, crate::output::EventQueue) {
         let (folder, key) = (tempfile::tempdir().unwrap(), KeyPair::new().unwrap());
@@ -535,7 +557,7 @@ mod tests {
         std::fs::write(folder.path().join(OTHER_KEYS), &key.public).unwrap();
         let place = Workers::Pods { listen: ([127, 0, 0, 1], 0).into(), keys: folder.path().to_owned() };
         let (events, queue) = crate::output::event_queue();
-        let welcome = Welcome { lock: None, inputs: 0 };
+        let welcome = welcome();
         (Hub::start(count, &place, welcome, &events, &Secrets::of_process()).unwrap(), queue)
     }
 
@@ -565,7 +587,7 @@ mod tests {
         let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let place = Workers::Pods { listen, keys: folder.path().join("lead") };
         let (events, _queue) = crate::output::event_queue();
-        let welcome = Welcome { lock: None, inputs: 0 };
+        let welcome = welcome();
         let hub = Hub::start(1, &place, welcome, &events, &Secrets::of_process()).unwrap();
         let follows = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -111,7 +111,7 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     let mut newest = worker.connections.subscribe();
     let _turn = worker.turn.lock().await;
     hub.begins(index);
-    let mut writing = tokio::spawn(pass(Arc::clone(&hub), index, to));
+    let mut writing = tokio::spawn(pass(Arc::clone(&hub), index, (to, number)));
     let reason = tokio::select! {
         reason = listen(&hub, index, &mut from, &secrets) => reason,
         () = async { drop(newest.wait_for(|newest| *newest != number).await) } => {
@@ -194,8 +194,8 @@ async fn is_stuck(writing: &mut JoinHandle<io::Result<()>>) {
 }
 
 /// Sends a worker the run so far, and then each message to it, until it is lost.
-async fn pass(hub: Arc<Hub>, index: usize, mut to: Writer) -> io::Result<()> {
-    wire::write_in_time(&mut to, &hub.welcome).await?;
+async fn pass(hub: Arc<Hub>, index: usize, (mut to, connection): (Writer, u64)) -> io::Result<()> {
+    wire::write_in_time(&mut to, &hub.welcome(index, connection)).await?;
     let mut number = 0;
     let mut messages = loop {
         match hub.enter(index, number) {

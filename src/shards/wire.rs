@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
-use windlass_protocol::{MAX_WEIGHT, after_string};
+use windlass_protocol::{MAX_WEIGHT, Shard, after_string};
 
 use super::LOST;
 use super::sent::{SentEvent, SentOutcome, SentResult};
@@ -40,8 +40,12 @@ pub(crate) struct Slot {
 /// First message to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Welcome {
-    /// Name of the run in its locks on hosts, so that its processes do not wait for each other.
-    pub(crate) lock: Option<String>,
+    /// Name of the run on its hosts, so that its processes do not wait for each other.
+    pub(crate) run: String,
+    /// The worker's part.
+    pub(crate) shard: Shard,
+    /// Whether outcomes are stored elsewhere, some time after the lead has them.
+    pub(crate) is_spread: bool,
     /// Digest of the variables and hosts that the run begins with.
     pub(crate) inputs: u64,
 }

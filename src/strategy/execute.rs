@@ -16,7 +16,7 @@ use super::reach::Placement;
 use super::shard::Reporter;
 use crate::action::Failure;
 use crate::error::Result;
-use crate::executor::Pool;
+use crate::executor::{Pool, TaskFlight};
 use crate::foreign::PythonPlugins;
 use crate::journal::{Place, Recorder};
 use crate::loader::Loader;
@@ -74,6 +74,10 @@ pub(super) struct TaskOnHost {
     pub(super) place: Option<Arc<Place>>,
     /// Passes what happens to the other processes of the run.
     pub(super) reporter: Option<Arc<Reporter>>,
+    /// Its identity on the host, in a run of several processes.
+    pub(super) flight: Option<Arc<TaskFlight>>,
+    /// Number of its items that a lost process has reported.
+    pub(super) reported: usize,
     /// Limits on items that run beside each other.
     pub(super) beside: Beside,
 }
@@ -107,6 +111,8 @@ impl TaskOnHost {
             vars: Variables::default(),
             place: None,
             reporter: None,
+            flight: None,
+            reported: 0,
             beside: Beside::default(),
         };
         on_host.with_action_rendered()
@@ -159,7 +165,7 @@ impl TaskOnHost {
                 _ => self.finished(&context, Whole::of(self.without_loop(failure))),
             },
             Ok(None) => {
-                let outcome = self.item(&context, None).await;
+                let outcome = self.item(&context, 0, None).await;
                 self.alone(&context, outcome)
             }
             Ok(Some(opened)) => {

@@ -26,7 +26,7 @@ pub(super) enum Origin {
     Run,
     /// It ran beside others, from this time on.
     Beside(Instant),
-    /// The resumed run, which has already reported it.
+    /// The resumed run or a lost process, which has already reported it.
     Restored,
 }
 
@@ -145,8 +145,9 @@ impl<'a> Items<'a> {
             }
             self.task.events.room().await;
             let context = self.context_of(index);
-            let outcome = self.task.item(&context, None).await;
-            if !self.finish(index, outcome, Origin::Run) {
+            let outcome = self.task.item(&context, index, None).await;
+            let origin = if index < self.task.reported { Origin::Restored } else { Origin::Run };
+            if !self.finish(index, outcome, origin) {
                 break;
             }
             index += 1;
@@ -210,7 +211,9 @@ impl<'a> Items<'a> {
                 let context = self.context_of(next);
                 departing = Some(Arc::clone(&ahead));
                 self.task.events.room().await;
-                under_way.push_back(async move { ahead.watch(task.item(&context, Some(&ahead))).await });
+                let number = next;
+                let item = async move { ahead.watch(task.item(&context, number, Some(&ahead))).await };
+                under_way.push_back(item);
                 next += 1;
             }
             tokio::select! {

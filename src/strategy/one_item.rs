@@ -12,6 +12,7 @@ use super::judge::depends;
 use super::unknown;
 use crate::action::{self, ActionContext, Ahead, Failure};
 use crate::builtin;
+use crate::executor::Flights;
 use crate::outcome::{Arguments, TaskResult};
 use crate::output::{Event, Spending};
 use crate::playbook::keyword::TASK_BOOLEANS;
@@ -59,10 +60,10 @@ pub(super) struct ItemOutcome {
 }
 
 impl TaskOnHost {
-    /// Runs one item, or the whole task if it has no loop.
-    pub(super) async fn item(&self, context: &Context, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
+    /// Runs the item with this number, or the whole task if it has no loop.
+    pub(super) async fn item(&self, context: &Context, number: usize, ahead: Option<&Arc<Ahead>>) -> ItemOutcome {
         let mut delegate = None;
-        let (outcome, args) = self.prepare_and_run(context, &mut delegate, ahead).await;
+        let (outcome, args) = self.prepare_and_run(context, number, &mut delegate, ahead).await;
         self.outcome(context, delegate, outcome, args)
     }
 
@@ -181,13 +182,15 @@ impl TaskOnHost {
     async fn prepare_and_run(
         &self,
         context: &Context,
+        number: usize,
         delegate: &mut Option<String>,
         ahead: Option<&Arc<Ahead>>,
     ) -> (Result<TaskResult, Failure>, Option<Arguments>) {
         match self.prepare(context, delegate, ahead) {
             Err(failure) => (Err(failure), None),
             Ok(Prepared::Skipped(result)) => (Ok(result), None),
-            Ok(Prepared::Ready { action, retries, poll }) => {
+            Ok(Prepared::Ready { mut action, retries, poll }) => {
+                action.flights = self.flight.as_ref().map(|task| Flights::new(task, number));
                 let sent = self.record_sent(context, Some(&action));
                 let outcome = self.attempts(&action, retries, poll).await;
                 self.await_record(sent, &outcome).await;
@@ -335,6 +338,7 @@ impl TaskOnHost {
             events: self.events.clone(),
             secrets: self.shared.secrets.clone(),
             ahead: ahead.cloned(),
+            flights: None,
         };
         let poll = own("poll")?.unwrap_or(settings.poll_interval);
         Ok(Prepared::Ready { action: Box::new(action), retries: own("retries")?, poll })

@@ -97,7 +97,7 @@ impl<'a> Items<'a> {
         async move {
             task.events.room().await;
             let began = Instant::now();
-            let outcome = Box::pin(task.item(&context, None)).await;
+            let outcome = Box::pin(task.item(&context, index, None)).await;
             Ended { index, began, outcome, permit }
         }
     }

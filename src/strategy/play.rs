@@ -12,7 +12,7 @@ use super::run::vars_files;
 use super::stream::Window;
 use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
-use crate::journal::PlayKey;
+use crate::journal::{At, PlayKey};
 use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Block, Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
@@ -173,6 +173,8 @@ pub(super) struct Batch {
     pub(super) windows: HashMap<Arc<str>, Window>,
     /// Id of the task that flushes handlers at the end of the play.
     pub(super) last_flush: u64,
+    /// Number of times that a task has begun at a place, in a run of several processes.
+    pub(super) begun: HashMap<At, u32>,
 }
 
 impl Batch {

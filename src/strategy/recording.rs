@@ -48,7 +48,7 @@ impl Batch {
         Some(self.place(task, host, self.at(task, position), once))
     }
 
-    fn at(&self, task: &Arc<Task>, position: &Position) -> At {
+    pub(super) fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
         At { play, batch, path: position.to_string().into(), task: label::with_position(task).into() }
     }

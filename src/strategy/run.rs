@@ -370,6 +370,7 @@ impl PlaybookRun {
             step_failed: false,
             windows: HashMap::new(),
             last_flush,
+            begun: HashMap::new(),
         };
         batch.take_carried();
         let ended = match batch.find_vars_files(|_| true).and_then(|()| batch.start_at()) {

@@ -2,13 +2,16 @@
 //! outcomes.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use super::display::{Part, Shown};
 use super::execute::{TaskOnHost, Whole};
 use super::play::Batch;
 use crate::builtin;
 use crate::connection::Kind;
+use crate::executor::{Sender, TaskFlight};
 use crate::foreign::Resolution;
+use crate::journal::{At, SentBefore};
 use crate::outcome::kept::{self, Counted};
 use crate::outcome::{Effect, FactNames, HostOutcome, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
@@ -37,6 +40,31 @@ impl Batch {
                 ShardStep::Worker(Arc::clone(link), link.step(&label::with_position(task), hosts).await)
             }
         })
+    }
+
+    /// Counts that a task begins at its place, which handlers may reach again.
+    pub(super) fn begun_at(&mut self, task: &Arc<Task>, hosts: &[Arc<str>]) -> u32 {
+        let first = hosts.first().and_then(|host| self.hosts.get(host)?.at.as_ref());
+        let Some(at) = first.map(|position| self.at(task, position)) else { return 0 };
+        let count = self.begun.entry(at).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// Identity of a task on a host, which is the same in all processes and after a resume.
+    pub(super) fn flight(&self, task: &Arc<Task>, host: &Arc<str>, (step, begun): (&ShardStep, u32)) -> TaskFlight {
+        let (ShardStep::Lead(_, step) | ShardStep::Worker(_, step)) = step;
+        let at = self.hosts.get(host).and_then(|run| run.at.as_ref()).map(|position| self.at(task, position));
+        let place = match &at {
+            Some(At { play, batch, path, task }) => format!("{begun}\n{play}\n{batch}\n{path}\n{task}\n{host}"),
+            None => format!("{step}\n{host}"),
+        };
+        let sent = self.shared.recorder().zip(at).and_then(|(recorder, at)| recorder.sent_before(&at, host));
+        let former = match sent {
+            Some(SentBefore::Unknown { since, repeats }) => Some(Sender { shard: None, since, repeats }),
+            _ => None,
+        };
+        TaskFlight { place, step: *step, former, again: matches!(sent, Some(SentBefore::Known)) }
     }
 }
 
@@ -81,6 +109,7 @@ impl TaskOnHost {
         let is_for_lead = self.is_of_lead()
             || self.is_resumed_loop()
             || self.task.has_parallel_items()
+            || self.flight.as_ref().is_some_and(|flight| flight.former.is_some() || flight.again)
             || (hub.is_spread() && self.may_use_control_machine());
         let Some(worker) = hub.worker_of(&self.host).filter(|_| !is_for_lead) else {
             return self.run_in_lead(&hub).await;
@@ -89,6 +118,7 @@ impl TaskOnHost {
         let Some(mut given) = hub.give(&slot, worker) else { return self.run_in_lead(&hub).await };
         self.begin();
         let mut items = 0;
+        let since = SystemTime::now();
         while let Some(message) = given.messages.recv().await {
             match message {
                 ToLead::Done(_, outcome) => return self.taken_over(Arc::unwrap_or_clone(outcome), last).await,
@@ -98,13 +128,29 @@ impl TaskOnHost {
         }
         match given.left.await {
             Ok(Left::NotRun) => self.run_in_lead(&hub).await,
+            Ok(Left::Lost(_)) if self.is_kept_by_hosts() => {
+                let sender = Sender { shard: Some(hub.successor(worker)), since, repeats: false };
+                self.flight = self.flight.map(|task| Arc::new(TaskFlight { former: Some(sender), ..(*task).clone() }));
+                self.reported = items;
+                self.run_in_lead(&hub).await
+            }
             Ok(Left::Lost(reason)) => self.lost(&reason),
             Err(_) => self.lost("it ended"),
         }
     }
 
-    /// Whether no worker is ever given the task: it may change the run itself, or its host and handlers are known only
-    /// once its templates are rendered. So no worker has to be trusted with that.
+    /// Whether all that the task does on hosts are requests of executors, which keep their results. Commands without
+    /// an executor, jobs, and action plugins do more.
+    fn is_kept_by_hosts(&self) -> bool {
+        let resolution = self.shared.loader.modules.resolve(&self.task.action, &self.task.collections());
+        let has_plugin = matches!(resolution, Resolution::Foreign(module) if module.action.is_some());
+        !matches!(self.task.short_action(), "raw" | "reboot" | "synchronize")
+            && self.task.keyword("async").is_none()
+            && !has_plugin
+    }
+
+    /// Whether no worker is ever given the task: it may change the run itself, or which host and handlers it concerns
+    /// is known only once its templates are rendered. So what a worker says about that is never needed.
     fn is_of_lead(&self) -> bool {
         let delegate = self.task.keyword("delegate_to");
         builtin::is_here(self.task.short_action())

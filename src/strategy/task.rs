@@ -45,6 +45,7 @@ impl Batch {
         let name = label::of_task(task, context.as_ref());
         let recorded = self.recorded(task, on, once);
         let step = self.begin_step(task, on).await;
+        let begun = step.as_ref().map(|_| self.begun_at(task, on)).unwrap_or_default();
         let mut replayed = HashSet::new();
         if recorded.iter().any(|recorded| recorded.outcome.is_none()) {
             self.report_resumed();
@@ -63,6 +64,7 @@ impl Batch {
                 continue;
             }
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
+            work.flight = step.as_ref().map(|step| Arc::new(self.flight(task, host, (step, begun))));
             work.place = recorded.place;
             work.beside = beside.clone();
             if builtin::is_immediate(task.short_action()) {

@@ -189,6 +189,20 @@ const DOCUMENTED: &[Row] = &[
         &[("modules/src/serve/peer/send.rs", "const KEPT_FOR: Duration = Duration::from_secs(120);")],
     ),
     (
+        "A task of a lost process of such a run",
+        "30 min",
+        &[
+            ("modules/src/serve/once.rs", "const LONGEST: Duration = Duration::from_secs(30 * 60);"),
+            ("modules/src/serve/once.rs", "const PAUSE: Duration = Duration::from_millis(100);"),
+            ("modules/src/serve/once.rs", "const HEARTBEAT: Duration = Duration::from_secs(15);"),
+        ],
+    ),
+    (
+        "Stopping what a process of such a run has on its hosts",
+        "5 s",
+        &[("src/cli/shards.rs", "const STOPPING: Duration = Duration::from_secs(5);")],
+    ),
+    (
         "Another run's lock",
         "1800 s",
         &[("src/settings/journal.rs", "config.number(\"lock_timeout\")?.unwrap_or(1800)")],
@@ -512,6 +526,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
     ("modules/src/serve/gate.rs", "PAUSE", "interval of attempts to get a lock"),
     ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),
+    ("modules/src/host_lock/flight.rs", "OLD", "age of results of other runs that may be removed"),
+    ("src/executor/flight.rs", "STORED", "age at which an outcome of a run in pods needs no result on its host"),
     ("modules/src/files/sweep.rs", "YOUNG", "age of temporary files that may be removed"),
 ];
 

@@ -1,6 +1,7 @@
 //! A run in several processes does what one process does, and each task runs once on each host.
 
 mod hostile;
+mod lost;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ fn stderr(output: &Output) -> String {
 
 #[track_caller]
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(120);
     while !holds() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(20));
@@ -215,43 +216,6 @@ fn worker_that_takes_another_path_is_left_out() {
 }
 
 #[test]
-fn no_task_runs_twice_after_a_worker_is_killed() {
-    // Only root sees the directories of workers, which are not dumpable.
-    if !windlass_testing::has("root") {
-        return;
-    }
-    let project = Project::new(
-        r#"- hosts: all
-  gather_facts: false
-  tasks:
-    - shell: echo one {{ inventory_hostname }} >> FOLDER/ran
-    - shell: echo begun >> FOLDER/begun; sleep 3; echo two {{ inventory_hostname }} >> FOLDER/ran
-    - shell: echo three {{ inventory_hostname }} >> FOLDER/ran
-"#,
-    );
-    let child = project.start(&["--shards", "3"]);
-    wait_until("the second task has begun everywhere", || project.lines("begun").len() == 12);
-    kill(project.workers()[0], rustix::process::Signal::KILL);
-    let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert!(said.contains("was lost: it ended (signal: 9 (SIGKILL))"), "{said}");
-    let text = stdout(&output) + &said;
-    assert!(text.contains("It is unknown whether the task ran on "), "{text}");
-    assert_eq!(output.status.code(), Some(4));
-    let lost = text.lines().filter(|line| line.contains("UNREACHABLE!")).count();
-    assert!(lost > 0 && lost < 12, "{text}");
-    let ran = project.lines("ran");
-    assert_eq!(ran.iter().filter(|line| line.starts_with("three")).count(), 12 - lost, "the others go on: {text}");
-    // The next run goes on with the lost hosts alone, also in several processes.
-    let output = project.run(&["--shards", "2", "--resume"]);
-    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
-    for task in ["one", "three"] {
-        let count = project.lines("ran").iter().filter(|line| line.starts_with(task)).count();
-        assert_eq!(count, 12, "{task} ran once on every host");
-    }
-}
-
-#[test]
 fn no_task_runs_twice_after_a_worker_is_asked_to_end() {
     // Only root sees the directories of workers, which are not dumpable.
     if !windlass_testing::has("root") {
@@ -274,7 +238,7 @@ fn items_completed_before_a_worker_was_lost_do_not_run_again() {
         r#"- hosts: all
   gather_facts: false
   tasks:
-    - shell: echo {{ inventory_hostname }} {{ item }} >> FOLDER/ran; test {{ item }} != c || test -e FOLDER/open || sleep 600
+    - shell: echo {{ inventory_hostname }} {{ item }} >> FOLDER/ran; test {{ item }} != c || until test -e FOLDER/open; do sleep 0.1; done
       loop: [a, b, c, d]
 "#,
     );
@@ -289,7 +253,7 @@ fn items_completed_before_a_worker_was_lost_do_not_run_again() {
     let output = project.run(&["--shards", "3", "--resume"]);
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
     let ran = project.lines("ran");
-    for item in ["a", "b", "d"] {
+    for item in ["a", "b", "c", "d"] {
         assert_eq!(ran.iter().filter(|line| line.ends_with(item)).count(), 12, "{item} ran once on every host");
     }
 }

@@ -79,6 +79,11 @@ pub fn install(verb: &str, channel: Option<OwnedFd>) {
     locked().get_or_insert_with(|| Guard { verb: verb.into(), channel, running: None, entries: BTreeSet::new() });
 }
 
+/// Lets processes that start from now on outlive the end of the channel, though not this process.
+pub fn outlive_channel() {
+    locked().iter_mut().for_each(|guard| guard.channel = None);
+}
+
 /// Ends the guard, at the end of this process: later calls of [`start`] never return. Processes that are still on the
 /// list are stopped.
 pub fn end() {

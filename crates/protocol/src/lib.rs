@@ -16,10 +16,10 @@ mod wiped;
 
 pub use answer::Answer;
 pub use frame::{Error, FrameDecoder, MAX_BLOB, MAX_MESSAGE, RawFrame, encode, read_frame, write_frame};
-pub use lock::{Holder, LockTerms, Locking};
+pub use lock::{Holder, LockTerms, Locking, Shard};
 pub use message::{
-    Become, BecomeMethod, Content, Delivery, Detached, Event, Hello, OFFER, Offer, Peer, Reply, Request, Spent, Stream,
-    TICKET, ToExecutor, Turn,
+    Become, BecomeMethod, Content, Delivery, Detached, Event, Flight, Former, Hello, OFFER, Offer, Peer, Reply,
+    Request, Spent, Stream, TICKET, ToExecutor, Turn,
 };
 pub use weight::{MAX_DEPTH, MAX_WEIGHT, after_string};
 pub use windlass_secret::Secret;
@@ -32,4 +32,4 @@ pub const BEGIN_MARKER: &str = "windlass-begin-";
 pub const INTERRUPTED: &str = "_windlass_interrupted";
 
 /// Increased with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;

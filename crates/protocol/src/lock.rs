@@ -23,6 +23,19 @@ pub struct LockTerms {
     pub holder: Holder,
     /// Seconds to wait for another run; 0 fails at once.
     pub wait: u64,
+    /// The controller's part in a run of several processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+}
+
+/// A process of a run that has several. Whoever replaces it has the same number and a higher token, and each host
+/// refuses requests with a lower token than it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Number of its part: 0 for the process that leads.
+    pub number: u32,
+    /// Number of the leads so far in the upper half, and of this part's processes under this lead in the lower one.
+    pub token: u64,
 }
 
 /// Holder of a lock. Written on the host by one controller and shown by another, so it is untrusted data.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 use windlass_secret::Secret;
 
-use crate::{Holder, LockTerms, Locking};
+use crate::{Holder, LockTerms, Locking, Shard};
 
 /// Messages of the controller. `V` is the sender's value type: the controller has its own, the executor reads plain
 /// JSON.
@@ -42,6 +42,8 @@ pub enum ToExecutor<V> {
         /// Request to stop.
         id: u64,
     },
+    /// The run has ended in order: results that are kept for another process of the run are not needed any more.
+    End,
     /// Asks the process that runs a request to answer with [`Reply::Pong`].
     Ping {
         /// The request.
@@ -94,6 +96,43 @@ pub struct Request<V> {
     /// Lock that the request needs on the host, on the terms of [`ToExecutor::Lock`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Locking>,
+    /// Identity in a run of several processes, which run the request once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flight: Option<Box<Flight>>,
+}
+
+/// Identity of a request in a run of several processes. Its result stays on the host until the run has recorded it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flight {
+    /// Id in the run, [`Flight::ID`] hex digits. Another process sends the same request with the same id.
+    pub id: String,
+    /// Requests whose results the run has recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settled: Vec<String>,
+    /// Runs the request although it has run: its result is known, and the user wants it again.
+    #[serde(default)]
+    pub again: bool,
+    /// Set if another process is likely to have sent the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<Former>,
+}
+
+impl Flight {
+    /// Length of an id.
+    pub const ID: usize = 32;
+}
+
+/// A process that may have sent a request before it was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Former {
+    /// Its part, with the token of its successor. `None` if the whole run was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// Seconds since it may have sent the request.
+    pub age: u64,
+    /// Whether the request runs again if its end is unknown.
+    #[serde(default)]
+    pub repeats: bool,
 }
 
 impl<V> Request<V> {
@@ -115,6 +154,7 @@ impl<V> Request<V> {
             detached: None,
             turn: None,
             lock: None,
+            flight: None,
         }
     }
 }
@@ -348,6 +388,11 @@ pub enum Event {
         holder: Holder,
         /// Seconds waited.
         waited: u64,
+    },
+    /// A lost process of the run sent this request, and nothing has its result. It was not sent again.
+    Unknown {
+        /// Message, as a whole sentence.
+        message: String,
     },
     /// The other user's executor could not be started (`become`); nothing was run.
     BecomeFailed {

@@ -131,7 +131,7 @@ impl Elevated {
         }
     }
 
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         *lock(&self.input) = None;
     }
 

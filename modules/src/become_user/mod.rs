@@ -147,6 +147,16 @@ impl Users {
         self.each(Elevated::cancel_all);
     }
 
+    /// Closes the connections; requests go on, and their replies still arrive.
+    pub(crate) fn close(&self) {
+        self.each(Elevated::close);
+    }
+
+    /// Passes on that the run has ended in order.
+    pub(crate) fn end_in_order(&self) {
+        self.each(|elevated| _ = elevated.send(&ToExecutor::End, &[]));
+    }
+
     /// Waits, with a time limit, until all requests have ended, and closes the connections, which ends the executors.
     pub(crate) fn wait(&self) {
         let deadline = Instant::now() + crate::process::GRACE + Duration::from_secs(3);

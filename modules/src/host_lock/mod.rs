@@ -9,6 +9,7 @@
 //! process inherits that lock, which ends with it. The job's own run never waits for it.
 
 pub(crate) mod file;
+pub(crate) mod flight;
 mod place;
 
 use std::{
@@ -90,10 +91,10 @@ impl HostLock {
         if self.covers(locking) {
             return Ok(Attempt::Held);
         }
-        if terms.run.is_empty() || terms.run.len() > 64 || !terms.run.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_run(&terms.run) {
             return Err(io::Error::other("the controller's name of the run is not a hexadecimal number"));
         }
-        let _gate = self.gate()?;
+        let _gate = gate(&self.directory)?;
         // Otherwise two runs that both read and want to write would wait for each other.
         self.held = None;
         if let Some(holder) = self.other_run(&terms.run, locking)? {
@@ -110,7 +111,7 @@ impl HostLock {
     /// Locks the host for a job of this run too, as the run does; `None` if the run holds no lock.
     pub(crate) fn share(&self, run: &str, job: &str) -> io::Result<Option<JobLock>> {
         let Some((locking, ..)) = self.held else { return Ok(None) };
-        let _gate = self.gate()?;
+        let _gate = gate(&self.directory)?;
         let name = format!("run-{run}-{job}.{}", suffix(locking));
         let file = self.registered(&name)?.into();
         Ok(Some(JobLock { name, file }))
@@ -127,27 +128,10 @@ impl HostLock {
     /// Releases the lock, and removes the run's file if no other executor of the run uses it.
     pub(crate) fn release(&mut self) {
         let Some((_, name, file)) = self.held.take() else { return };
-        if let Ok(_gate) = self.gate()
+        if let Ok(_gate) = gate(&self.directory)
             && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
-        }
-    }
-
-    fn gate(&self) -> io::Result<OwnedFd> {
-        let gate = place::file(&self.directory, "gate")?;
-        let deadline = Instant::now() + GATE;
-        loop {
-            match flock(&gate, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(gate),
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                    thread::sleep(Duration::from_millis(5));
-                }
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(io::Error::other("another executor does not release the lock's gate"));
-                }
-                Err(error) => return Err(error.into()),
-            }
         }
     }
 
@@ -181,6 +165,29 @@ impl HostLock {
     }
 }
 
+/// Whether a text can be the name of a run.
+fn is_run(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Waits for the gate, and holds it.
+fn gate(directory: &OwnedFd) -> io::Result<OwnedFd> {
+    let gate = place::file(directory, "gate")?;
+    let deadline = Instant::now() + GATE;
+    loop {
+        match flock(&gate, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(gate),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(io::Error::other("another executor does not let go of the lock's gate"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 fn suffix(locking: Locking) -> &'static str {
     match locking {
         Locking::Shared => "shared",
@@ -200,7 +207,7 @@ mod tests {
 
     fn terms(run: &str) -> LockTerms {
         let holder = Holder { user: run.into(), ..Holder::default() };
-        LockTerms { run: run.into(), holder, wait: 0 }
+        LockTerms { run: run.into(), holder, wait: 0, shard: None }
     }
 
     fn lock(directory: &tempfile::TempDir) -> HostLock {

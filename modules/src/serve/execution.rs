@@ -20,7 +20,7 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::{Content, Delivery, Event, OFFER, Peer, Request, Spent};
 
-use super::{peer::Taken, session::Session};
+use super::{once::once, peer::Taken, session::Session};
 use crate::{
     Failure, Host, Sink, foreign,
     lock::lock,
@@ -32,9 +32,14 @@ use crate::{
 /// Pieces of a content that may wait for a slow module before the connection blocks.
 const PIECES: usize = 4;
 
+/// Why a content does not arrive.
+const CUT: &str = "The connection was lost before the controller could send the file.";
+
 /// A request that runs in this process.
 pub(crate) struct Execution {
     cancelled: Arc<AtomicBool>,
+    /// Whether the controller is gone, so that no content arrives any more.
+    is_cut: AtomicBool,
     signals: Sender<Signal>,
     inline: Vec<Option<Vec<u8>>>,
     arriving: Mutex<HashMap<usize, SyncSender<Arrival>>>,
@@ -61,8 +66,8 @@ impl Execution {
     pub(crate) fn new(request: &Request<Value>, mut blob: Vec<u8>) -> (Arc<Execution>, Receiver<Signal>) {
         let (signals, receiver) = channel();
         let inline = request.contents.iter().map(|content| inline(content, &mut blob)).collect();
-        let (cancelled, arriving, failed_peers, warnings) = Default::default();
-        let job = Execution { cancelled, signals, inline, arriving, failed_peers, warnings };
+        let (cancelled, is_cut, arriving, failed_peers, warnings) = Default::default();
+        let job = Execution { cancelled, is_cut, signals, inline, arriving, failed_peers, warnings };
         (Arc::new(job), receiver)
     }
 
@@ -95,6 +100,12 @@ impl Execution {
         let _ = self.signals.send(Signal::Cancel);
     }
 
+    /// Lets the module go on without the controller.
+    pub(crate) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Release);
+        lock(&self.arriving).clear();
+    }
+
     /// Stops the module: its processes, waits and reads of contents.
     fn stop(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -125,7 +136,8 @@ pub(crate) fn start(session: Arc<Session>, job: Arc<Execution>, signals: Receive
 fn watch(session: &Arc<Session>, job: &Arc<Execution>, signals: &Receiver<Signal>, request: Request<Value>) {
     let id = request.id;
     let started = Instant::now();
-    let result = outcome(session, job, signals, request);
+    let is_cancelled = || matches!(signals.try_recv(), Ok(Signal::Cancel));
+    let result = once(session, request, is_cancelled, |request| outcome(session, job, signals, request));
     session.done_after(id, result, &[], Spent { waited: 0, ran: micros(started) });
 }
 
@@ -261,6 +273,9 @@ impl Connection {
         }
         let (sender, arrivals) = sync_channel(PIECES);
         lock(&self.job.arriving).insert(index, sender);
+        if self.job.is_cut.load(Ordering::Acquire) {
+            return Err(Failure::new(CUT));
+        }
         self.session.event(self.id, Event::NeedContent { content: index, whole }, &[]);
         Ok(Box::new(Arriving { arrivals, current: Cursor::default(), taken: None, index, connection: self.clone() }))
     }
@@ -352,6 +367,7 @@ impl Read for Arriving {
                 Err(_) if cancelled.load(Ordering::Relaxed) => {
                     return Err(io::Error::other("the run was cancelled"));
                 }
+                Err(_) if self.connection.job.is_cut.load(Ordering::Acquire) => return Err(io::Error::other(CUT)),
                 Err(_) => return Ok(0),
             }
         }

@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     io,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -12,7 +15,7 @@ use serde_json::Value;
 use windlass_protocol::{Event, Holder, LockTerms, Locking, Request};
 
 use super::session::{Route, Session};
-use crate::host_lock::{Attempt, HostLock, JobLock};
+use crate::host_lock::{Attempt, HostLock, JobLock, flight::Flights};
 use crate::lock::lock;
 use crate::run::failed;
 
@@ -25,6 +28,11 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 #[derive(Default)]
 pub(crate) struct Gate {
     terms: OnceLock<LockTerms>,
+    /// Requests of a run of several processes, or why they cannot be kept.
+    flights: OnceLock<Result<Flights, String>>,
+    /// Whether the run has ended in order.
+    is_over: AtomicBool,
+    is_lost: AtomicBool,
     /// Its own mutex, since requests that a thread admits in order may lock the host for their jobs too.
     held: Mutex<Option<HostLock>>,
     state: Mutex<State>,
@@ -62,7 +70,37 @@ impl Gate {
 
     /// Stores the terms of the host lock, which come once.
     pub(super) fn agree(&self, terms: LockTerms) {
+        if let Some(flights) = Flights::new(&terms) {
+            // Set before any process starts.
+            windlass_guard::outlive_channel();
+            let _ = self.flights.set(flights);
+        }
         let _ = self.terms.set(terms);
+    }
+
+    /// Requests of a run of several processes.
+    pub(super) fn flights(&self) -> Option<&Result<Flights, String>> {
+        self.flights.get()
+    }
+
+    /// Notes that the run has ended in order.
+    pub(super) fn end_in_order(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Notes that the controller is gone. Returns whether running requests outlive it; no other one starts.
+    pub(super) fn lose(&self) -> bool {
+        let outlive = self.flights.get().is_some() && !self.is_over.load(Ordering::Acquire);
+        self.is_lost.store(outlive, Ordering::Release);
+        if outlive {
+            lock(&self.state).queue.clear();
+        }
+        outlive
+    }
+
+    /// Whether requests outlive their controller.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
     }
 
     /// The terms of the host lock, for executors of other users.
@@ -131,6 +169,9 @@ impl Gate {
     pub(super) fn end(&self) {
         let mut state = lock(&self.state);
         state.queue.clear();
+        if let Some(Ok(flights)) = self.flights.get().filter(|_| self.is_over.load(Ordering::Acquire)) {
+            flights.end();
+        }
         if let Some(lock) = &mut *lock(&self.held) {
             lock.release();
         }

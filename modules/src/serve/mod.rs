@@ -1,11 +1,13 @@
 //! The executor's session: requests arrive on standard input, each runs in its own thread, and replies go to standard
 //! output.
 //!
-//! At the end of standard input the controller is gone: all running requests are stopped, and nothing remains.
+//! At the end of standard input the controller is gone: all running requests are stopped, and nothing remains. In a run
+//! of several processes, they end by themselves, and their results wait for another process.
 
 mod detached;
 mod execution;
 mod gate;
+mod once;
 mod peer;
 mod sequence;
 mod session;

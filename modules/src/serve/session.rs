@@ -16,6 +16,7 @@ use super::{
     detached,
     execution::{self, Execution},
     gate::Gate,
+    once::LONGEST,
     peer::Kept,
     sequence::{Sequence, Waiting},
 };
@@ -72,6 +73,10 @@ impl Session {
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
             ToExecutor::Lock(terms) => self.gate.agree(terms),
+            ToExecutor::End => {
+                self.gate.end_in_order();
+                self.users.end_in_order();
+            }
             ToExecutor::Run(request) => {
                 let module = crate::registry::find(&request.module).filter(|_| !request.check);
                 if let Some(user) = module.and_then(|module| module.removes(&request.args)) {
@@ -195,17 +200,22 @@ impl Session {
         Ok(())
     }
 
-    /// Stops all running requests, and waits for them with a time limit.
-    pub(crate) fn end(&self) {
-        for route in lock(&self.routes).values() {
+    /// Waits for running requests whose connection is lost. Another process of the run takes their results.
+    fn outlive(&self) {
+        lock(&self.routes).retain(|_, route| {
             if let Route::Here(job) = route {
-                job.cancel();
+                job.cut();
             }
-        }
-        self.users.end();
-        let deadline = Instant::now() + GRACE + Duration::from_secs(2);
+            !matches!(route, Route::Locked)
+        });
+        self.users.close();
+        let deadline = Instant::now() + LONGEST;
+        self.wait_until(deadline, |routes| routes.is_empty());
+    }
+
+    fn wait_until(&self, deadline: Instant, reached: impl Fn(&HashMap<u64, Route>) -> bool) {
         let mut routes = lock(&self.routes);
-        while routes.values().any(|route| matches!(route, Route::Here(_))) {
+        while !reached(&routes) {
             let now = Instant::now();
             if now >= deadline {
                 break;
@@ -215,7 +225,21 @@ impl Session {
                 .wait_timeout(routes, deadline - now)
                 .map_or_else(|error| error.into_inner().0, |woken| woken.0);
         }
-        drop(routes);
+    }
+
+    /// Stops all running requests, and waits for them with a time limit.
+    pub(crate) fn end(&self) {
+        if self.gate.lose() {
+            self.outlive();
+        }
+        for route in lock(&self.routes).values() {
+            if let Route::Here(job) = route {
+                job.cancel();
+            }
+        }
+        self.users.end();
+        let deadline = Instant::now() + GRACE + Duration::from_secs(2);
+        self.wait_until(deadline, |routes| !routes.values().any(|route| matches!(route, Route::Here(_))));
         self.store.clear();
         self.users.wait();
         // Released last, because requests of this run may continue until here.

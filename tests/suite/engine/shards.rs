@@ -129,18 +129,17 @@ fn replaced_worker_takes_its_hosts_again_and_no_task_runs_twice() {
     eventually("the worker is back", || pods.output("lead").contains("process 2 of the run takes").then_some(()));
     pods.open();
     eventually("the third task runs everywhere", || (pods.ran("3").len() == HOSTS).then_some(()));
-    // Its tasks under way may have run, so its hosts do not go on.
+    // Its tasks under way go on, and the lead takes their results.
     drop(second);
     assert_eq!(lead.0[0].wait().unwrap().code(), Some(0));
     let after = pods.once("2", HOSTS);
     assert_eq!(after.get("worker-1-again"), before.get("worker-1"), "{after:?}");
     assert_eq!(pods.once("3", HOSTS), after);
-    let last = pods.once("4", HOSTS - before["worker-2"]);
+    let last = pods.once("4", HOSTS);
     assert!(!last.contains_key("worker-2"), "{last:?}");
     let attached = pods.cluster.windlass(&["engine", "attach", &pods.run]);
     let text = String::from_utf8_lossy(&attached.stdout);
-    assert_eq!(attached.status.code(), Some(4), "{text}");
-    assert_eq!(text.matches("UNREACHABLE!").count(), before["worker-2"], "{text}");
+    assert!(attached.status.success(), "{text}");
     let listed = pods.cluster.windlass(&["engine", "list"]);
     assert_eq!(String::from_utf8_lossy(&listed.stdout).matches(&pods.run).count(), 1, "{listed:?}");
     assert!(pods.cluster.windlass(&["engine", "delete", &pods.run]).status.success());

@@ -25,13 +25,14 @@ use crate::support::free_port;
 /// Begin of an Ed25519 key as SubjectPublicKeyInfo.
 const ED25519: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-struct Key {
-    private: Vec<u8>,
-    public: Vec<u8>,
+/// Keys of a process of a run.
+pub(super) struct Key {
+    pub(super) private: Vec<u8>,
+    pub(super) public: Vec<u8>,
 }
 
 impl Key {
-    fn new() -> Key {
+    pub(super) fn new() -> Key {
         let private = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap().as_ref().to_vec();
         let pair = Ed25519KeyPair::from_pkcs8(&private).unwrap();
         Key { public: [&ED25519, pair.public_key().as_ref()].concat(), private }
