@@ -89,8 +89,8 @@ struct Kept {
 }
 
 impl Unsettled {
-    /// Notes a request of a step. Returns those of this user whose outcomes are recorded: a step begins once all
-    /// outcomes of the one before are.
+    /// Notes a request of a step. Returns requests of this user whose outcomes are recorded: a step begins after all
+    /// outcomes of the one before it.
     pub(super) fn send(&self, id: &str, user: Option<&str>, step: u64, part: &Part) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for kept in all.iter_mut().filter(|kept| kept.step < step) {

@@ -1,4 +1,4 @@
-//! Words that Ansible has removed since 2.9 and that playbooks still contain, such as those of Kubespray 2.16.
+//! Words that Ansible has removed since 2.9 and that older playbooks have, such as Kubespray 2.16.
 
 use std::fs;
 use std::process::Command;

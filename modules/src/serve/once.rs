@@ -42,7 +42,7 @@ pub(super) fn once(
                     session.event(id, Event::LockTaken, &[]);
                 }
                 let result = run(request);
-                // What was stopped may have changed the host, and what ran out of time has.
+                // A stopped request may have changed the host; one that exceeded its time has run to its limit.
                 let is_known = result.get(INTERRUPTED).is_none() || result.get("timedout").is_some();
                 if let Ok(flights) = flights.as_ref()
                     && is_known
