@@ -74,7 +74,7 @@ impl Replay {
         let since = journal.header.since.parse::<jiff::Timestamp>().map_or(SystemTime::UNIX_EPOCH, SystemTime::from);
         let several = (journal.header.leads > 0).then_some((since, journal.end.is_some()));
         let mut replay = Replay { several, ..Replay::default() };
-        for record in &journal.records {
+        for (place, record) in journal.records.iter().enumerate() {
             match record {
                 Record::Done(done) => {
                     if done.once {
@@ -134,7 +134,7 @@ impl Replay {
         let (since, has_ended) = self.several?;
         let key = (at.clone(), host.to_owned());
         match self.done.get(&key) {
-            Some(done) if !done.status.unreachable => Some(SentBefore::Known),
+            Some((_, done)) if !done.status.unreachable => Some(SentBefore::Known),
             Some(_) => Some(SentBefore::Unknown { since, repeats: true }),
             None if self.sent.contains(&key) => Some(SentBefore::Unknown { since, repeats: has_ended }),
             None => None,
