@@ -79,13 +79,6 @@ pub(super) struct Entry {
     place: Option<Arc<Place>>,
 }
 
-impl Entry {
-    /// Its place in the journal.
-    pub(super) fn place(&self) -> Option<Arc<Place>> {
-        self.place.clone()
-    }
-}
-
 /// The sending side of an [`Entry`].
 struct Flight {
     work: TaskOnHost,
@@ -138,8 +131,13 @@ async fn drive(flights: Vec<Flight>) {
 
 impl Batch {
     /// Returns the entry of a task that was sent ahead to a host. If none was, tries to send this task with others
-    /// behind it.
-    pub(super) async fn sent_ahead(&mut self, task: &Arc<Task>, host: &Arc<str>) -> Option<Entry> {
+    /// behind it. `place` is the task's own in the journal: if it has to wait after all, it is announced there already.
+    pub(super) async fn sent_ahead(
+        &mut self,
+        task: &Arc<Task>,
+        host: &Arc<str>,
+        place: Option<&Arc<Place>>,
+    ) -> Option<Entry> {
         if let Some(window) = self.windows.get_mut(host) {
             if let Some(entry) = window.entries.pop_front().filter(|entry| entry.task.id == task.id)
                 && entry.ahead.has_left().await
@@ -148,7 +146,7 @@ impl Batch {
             }
             self.windows.remove(host);
         }
-        let mut window = self.open(task, host)?;
+        let mut window = self.open(task, host, place)?;
         let first = window.entries.pop_front()?;
         if !first.ahead.has_left().await {
             return None;
@@ -176,7 +174,7 @@ impl Batch {
     }
 
     /// Starts sending a task and its successors. Returns `None` if nothing can follow it.
-    fn open(&self, task: &Arc<Task>, host: &Arc<str>) -> Option<Window> {
+    fn open(&self, task: &Arc<Task>, host: &Arc<str>, place: Option<&Arc<Place>>) -> Option<Window> {
         let settings = &self.shared.run.settings;
         let wanted = settings.stream
             && settings.task_timeout == 0
@@ -196,7 +194,7 @@ impl Batch {
         let mut pending = Dependencies::default();
         let (mut entries, mut flights) = (VecDeque::new(), Vec::new());
         for (step, Step { task, position }) in (0..).zip(&tasks) {
-            let place = self.place_at(task, host, position, false);
+            let place = if step == 0 { place.cloned() } else { self.place_at(task, host, position, false) };
             let ahead = lane.ahead(pending.clone(), step);
             let (sender, events) = held_events();
             let (answer, outcome) = oneshot::channel();

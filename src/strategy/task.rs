@@ -86,10 +86,7 @@ impl Batch {
             };
             let fork = Arc::clone(&self.shared.forks).acquire_owned().await.ok();
             let alone = !once && step.is_none() && !self.is_replaying(host);
-            let entry = if alone { self.sent_ahead(task, host).await } else { None };
-            if let Some(entry) = &entry {
-                work.place = entry.place();
-            }
+            let entry = if alone { self.sent_ahead(task, host, work.place.as_ref()).await } else { None };
             let step = step.clone();
             // Boxed because the future of a task is large and the runtime moves it several times.
             running.spawn(Box::pin(async move {
