@@ -9,6 +9,9 @@ use windlass_yaml::Span;
 /// Result whose error ends a run.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Exit code after a panic, ansible-core's after an unexpected exception.
+pub const BUG: u8 = 250;
+
 /// Category of an error. It determines the exit code, which is Ansible's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -22,6 +25,8 @@ pub enum Kind {
     Argument,
     /// The user interrupted the run; exits with 99.
     Interrupted,
+    /// A panic; exits with 250.
+    Bug,
 }
 
 /// An error that ends a run.
@@ -58,6 +63,17 @@ impl Error {
     /// Error for a run that the user interrupted.
     pub fn interrupted() -> Error {
         Error { kind: Kind::Interrupted, message: "User interrupted execution".to_owned(), span: None, hint: None }
+    }
+
+    /// Error for a panic with this message.
+    pub fn bug(message: &str) -> Error {
+        let message = format!("a bug in Windlass ended the program; please report it: {message}");
+        Error { kind: Kind::Bug, ..Error::new(message) }
+    }
+
+    /// Whether the program has a bug.
+    pub fn is_bug(&self) -> bool {
+        self.kind == Kind::Bug
     }
 
     /// Whether the error concerns a file of the project.
@@ -129,6 +145,7 @@ impl Error {
             Kind::Parse => 4,
             Kind::Usage => 5,
             Kind::Interrupted => 99,
+            Kind::Bug => BUG,
         }
     }
 

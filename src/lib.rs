@@ -30,6 +30,7 @@ pub mod outcome;
 pub mod output;
 mod own_program;
 mod pages;
+mod panics;
 mod paths;
 pub mod plan;
 pub mod planned;

@@ -15,7 +15,6 @@ use crate::foreign::Resolution;
 use crate::output::{Event, Outputs, Printer};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
 use crate::settings::{Color, Config, EventsTo, Settings};
-use crate::signals::until_signal;
 use crate::strategy::PlaybookRun;
 
 /// Run one module on hosts
@@ -122,10 +121,9 @@ async fn run_play(session: &Session, play: Play, list: Option<&Printer>) -> Resu
         return Ok(0);
     }
     session.begin("__adhoc_playbook__".to_owned(), vec!["Ansible Ad-Hoc".to_owned()]).await;
-    match until_signal(run.run(vec![play])).await {
-        Ok(outcome) => outcome?,
-        Err((signal, _handler)) => return Ok(session.interrupted(signal, &run).await),
-    };
+    if let Some(code) = session.plays(&mut run, vec![play]).await? {
+        return Ok(code);
+    }
     let summary = run.summary();
     let _ = session.shared.events.send(Event::Recap(summary.recap));
     Ok(summary.exit_code)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::session::Session;
-use crate::error::{Error, Result};
+use crate::error::{BUG, Error, Result};
 use crate::journal::{
     Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, differences, expire,
     family, is_same, looks_like_run, resumed_by, unfinished,
@@ -275,7 +275,7 @@ fn described(pending: &Pending) -> String {
     format!("{host}{address}: '{handler}' of play '{play}', {how} {task}{doubt}, run {origin}, {when}")
 }
 
-/// Ends the journal. Prints how to resume after a signal, and for a person also after a failure.
+/// Ends the journal. Prints how to resume after a signal or a panic, and for a person also after a failure.
 pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let Some(recorder) = shared.journal.get() else { return };
     // Only a run that failed or was interrupted is resumed.
@@ -288,7 +288,7 @@ pub(super) fn end(code: u8, failed: &[&str], shared: &Shared) {
     let is_personal = output.failures == FailureForm::Readable;
     let advice = if is_personal { recorder.advice() } else { recorder.advice_for_log() };
     let Some(advice) = advice else { return };
-    if signals::is_signal(code) {
+    if signals::is_signal(code) || code == BUG {
         shared.warn(advice);
         return;
     }

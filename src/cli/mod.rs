@@ -51,6 +51,7 @@ use windlass_template::Compat;
 use crate::engine::{Place, WorkerPlace, run_worker};
 use crate::error::{Error, Result};
 use crate::output::{Printer, Secrets};
+use crate::panics;
 use crate::settings::{Color, Config, Settings};
 
 /// Greatest width of a help text, in columns.
@@ -212,8 +213,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let compat = verb.compat().map(str::to_owned);
     if !matches!(verb, Verb::Executor { .. } | Verb::Guard { .. }) {
         windlass_guard::install(crate::connection::GUARD_COMMAND, None);
+        panics::install();
     }
-    let outcome = run(verb);
+    let outcome = panics::caught(|| run(verb)).flatten();
     // A verb that fails before it starts its run may leave one.
     crate::output::end_footer();
     windlass_guard::end();

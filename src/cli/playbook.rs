@@ -13,12 +13,12 @@ use super::session::{Session, block_on};
 use super::shards::{self, ShardOptions};
 use crate::error::{Error, Result};
 use crate::output::{Event, Output, Outputs};
+use crate::panics;
 use crate::plan::TagFilter;
 use crate::planned::{ExtraVars, Request};
 use crate::playbook::{Item, Play};
 use crate::settings::{Color, Config, EventsTo, OutputForm, Settings, Show};
 use crate::shards::{Shards, ToLead};
-use crate::signals::until_signal;
 use crate::strategy::PlaybookRun;
 
 /// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
@@ -200,7 +200,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         if let Some(worker) = worker {
             worker.follow(&session).await;
         }
-        let outcome = drive(&arguments, &session, &printer).await;
+        let outcome = panics::caught_in(drive(&arguments, &session, &printer)).await.flatten();
         session.exits(&outcome);
         session.end().await;
         outcome
@@ -341,6 +341,10 @@ async fn drive(arguments: &Arguments, session: &Session, printer: &crate::output
     }
     let outcome = run_all(loaded, &mut run, session).await;
     if let Some(Shards::Worker(link)) = shared.shards.get() {
+        if outcome.as_ref().is_err_and(Error::is_bug) {
+            // The lead learns it from the end of the connection.
+            return outcome;
+        }
         link.end().await;
         // The lead has the same error, and prints it. After a signal, another process may take this one's place.
         return Ok(outcome.ok().filter(|code| crate::signals::is_signal(*code)).unwrap_or(0));
@@ -363,10 +367,9 @@ pub(super) async fn run_all(
         session.begin(path.display().to_string(), names).await;
         let text = format!("{} plays in {}", plays.len(), path.display());
         let _ = shared.events.send(Event::Verbose { level: 2, text });
-        match until_signal(run.run(plays)).await {
-            Ok(outcome) => outcome?,
-            Err((signal, _handler)) => return Ok(session.interrupted(signal, run).await),
-        };
+        if let Some(code) = session.plays(run, plays).await? {
+            return Ok(code);
+        }
         if shared.run.settings.output.retry_files {
             write_retry_file(path, &run.failed_hosts(), shared);
         }

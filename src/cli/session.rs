@@ -22,19 +22,22 @@ use crate::outcome::{Jobs, Kept};
 use crate::output::{
     AtTerminal, Event, EventQueue, Events, Masker, Output, Printer, Secrets, event_queue, print_details,
 };
-use crate::playbook::Files;
+use crate::panics;
+use crate::playbook::{Files, Play};
 use crate::settings::{Color, FactCaching, Settings};
 use crate::shards::Shards;
-use crate::signals::{self, Signal, Signals};
+use crate::signals::{self, Signals, until_signal};
 use crate::strategy::{PlaybookRun, Reload, Shared};
 use crate::vars::{BaseSettings, FactCache, FindPython, InventoryExpressions, Run, World, secrecy};
 
 /// Time for hosts to close their connections after a signal.
 const CLOSING: Duration = Duration::from_secs(10);
-/// Time for threads that still work when everything else has ended.
-const THREADS: Duration = Duration::from_secs(2);
 /// Time after a signal until threads that evaluate templates have to run anything else.
 const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);
+/// Time for threads that still work when a run has ended.
+const THREADS: Duration = Duration::from_secs(2);
+/// Time for a run to end in order after a panic.
+const AFTER_BUG: Duration = Duration::from_secs(60);
 
 /// Everything that a run needs.
 pub(super) struct Session {
@@ -430,14 +433,28 @@ impl Session {
         }
     }
 
-    /// Reports the tasks that a signal stopped and the recap, and returns the exit code. The caller must call
-    /// [`Session::end`] afterwards.
-    pub(super) async fn interrupted(&self, signal: Signal, run: &PlaybookRun) -> u8 {
-        let _ = self.shared.events.send(Event::Interrupted { signal: signal.name });
+    /// Runs plays until they are done, or a signal or a panic stops them. Returns the exit code after a signal. The
+    /// caller must call [`Session::end`] afterwards.
+    pub(super) async fn plays(&self, run: &mut PlaybookRun, plays: Vec<Play>) -> Result<Option<u8>> {
+        match until_signal(panics::unless(run.run(plays))).await {
+            Ok(Ok(outcome)) => outcome.map(|()| None),
+            Ok(Err(bug)) => {
+                self.stop("a bug in Windlass", run).await;
+                Err(bug)
+            }
+            Err((signal, _handler)) => {
+                self.stop(signal.name, run).await;
+                Ok(Some(signal.code))
+            }
+        }
+    }
+
+    /// Reports the tasks that are stopped, and the recap.
+    async fn stop(&self, reason: &'static str, run: &PlaybookRun) {
+        let _ = self.shared.events.send(Event::Interrupted { signal: reason });
         let _ = self.shared.events.send(Event::Recap(run.summary().recap));
         // Closing the connections stops everything on the hosts; unresponsive hosts are abandoned.
         let _ = tokio::time::timeout(CLOSING, self.shared.pool.close()).await;
-        signal.code
     }
 
     /// Reports the exit code.
@@ -476,8 +493,8 @@ impl Session {
     }
 }
 
-/// Runs a future to its end and returns its exit code. A signal that the future does not handle ends the program, and
-/// so does a second signal.
+/// Runs a future to its end and returns its exit code; fails if it panics. A signal that the future does not handle
+/// ends the program, and so does a second signal.
 pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     // Templates are evaluated on these threads and may nest deeply.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -493,11 +510,11 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
             if signals::is_handled() { std::future::pending().await } else { first }
         };
         let (signal, outcome) = tokio::select! {
-            outcome = work => match signals::missed() {
+            outcome = panics::caught_in(work) => match signals::missed() {
                 // A signal may have ended a program that the work needed. Without this, work cut short that way would
                 // look complete.
-                Some(signal) => (signal, outcome),
-                None => return outcome,
+                Some(signal) => (signal, outcome.flatten()),
+                None => return outcome.flatten(),
             },
             signal = unhandled => (signal, Ok(signal.code)),
         };
@@ -515,8 +532,8 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     outcome
 }
 
-/// Notes the first signal, and ends the program at the second, or if `workers` are too busy to handle the first. A
-/// thread of its own listens, because templates may keep all others from listening.
+/// Notes the first signal, and ends the program at the second, or if `workers` are too busy to handle the first, and
+/// some time after a panic. A thread of its own listens, because templates may keep all others from listening.
 fn heed_signals(workers: Handle) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
     let mut signals = {
@@ -535,8 +552,15 @@ fn heed_signals(workers: Handle) -> Result<()> {
             second = signals.next() => second,
             () = are_busy => first,
         };
-        end_at_once(last);
+        let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
+        end_at_once(&format!("{}: ended at once; hosts stop their tasks when they notice{but}.", last.name), last.code);
     };
+    let heed_bugs = async {
+        let bug = panics::happened().await;
+        tokio::time::sleep(AFTER_BUG).await;
+        end_at_once(bug.message(), bug.exit_code());
+    };
+    let heed = async { tokio::join!(heed, heed_bugs) };
     std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(heed)).map_err(no_threads)?;
     Ok(())
 }
@@ -546,15 +570,74 @@ fn no_threads(error: std::io::Error) -> Error {
 }
 
 /// Ends the program. The guard stops its programs.
-fn end_at_once(signal: Signal) {
+fn end_at_once(sentence: &str, code: u8) {
     static END: Once = Once::new();
     END.call_once(|| {
-        let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
-        let sentence =
-            format!("[ERROR]: {}: ended at once; hosts stop their tasks when they notice{but}.", signal.name);
         crate::output::end_footer();
-        Printer::plain(Secrets::of_process()).error_line(&sentence, Color::Error);
+        Printer::plain(Secrets::of_process()).error_line(&format!("[ERROR]: {sentence}"), Color::Error);
         windlass_guard::end();
-        std::process::exit(signal.code.into());
+        std::process::exit(code.into());
     });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "a panic is what happens")]
+
+    use std::future::pending;
+    use std::process::Command;
+    use std::time::Instant;
+
+    use super::*;
+
+    const WAY: &str = "WINDLASS_TEST_OF_A_PANIC";
+
+    /// Ends by a panic, if the test below starts it.
+    #[test]
+    fn program_with_a_bug() {
+        let Ok(way) = std::env::var(WAY) else { return };
+        panics::install();
+        let outcome = block_on(async {
+            // Waits like the printer, and its sender is in a cycle of references.
+            let (sender, mut events) = tokio::sync::mpsc::unbounded_channel::<()>();
+            std::mem::forget(sender);
+            let handle = Handle::current();
+            tokio::task::spawn_blocking(move || handle.block_on(events.recv()));
+            match way.as_str() {
+                "outside" => panic!("made up"),
+                "first" => panics::unless(async { panic!("made up") }).await,
+                "task" => {
+                    tokio::spawn(async { panic!("made up") });
+                    panics::unless(pending()).await
+                }
+                _ => {
+                    std::thread::spawn(|| panic!("made up"));
+                    panics::unless(pending()).await
+                }
+            }
+        });
+        let error = outcome.unwrap_err();
+        assert_eq!(error.exit_code(), 250);
+        assert!(error.message().contains("made up (src/cli/session.rs:"), "{}", error.message());
+    }
+
+    #[test]
+    fn panic_on_any_thread_ends_the_program() {
+        for way in ["outside", "first", "task", "thread"] {
+            let words = ["--exact", "cli::session::tests::program_with_a_bug"];
+            let mut child = Command::new(std::env::current_exe().unwrap()).args(words).env(WAY, way).spawn().unwrap();
+            let start = Instant::now();
+            let status = loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    break status;
+                }
+                if start.elapsed() > AFTER_BUG {
+                    child.kill().unwrap();
+                    panic!("a panic ({way}) hangs the program");
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            };
+            assert!(status.success(), "{way}: {status}");
+        }
+    }
 }

@@ -128,7 +128,6 @@ const DOCUMENTED: &[Row] = &[
             ("src/settings/connect.rs", "\"heartbeat_timeout\", Duration::from_secs(120)"),
         ],
     ),
-    ("Threads that still work", "2 s", &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")]),
     (
         "Signal to `windlass` itself",
         "2 s",
@@ -267,6 +266,16 @@ const DOCUMENTED: &[Row] = &[
         &[("src/cli/session.rs", "const CLOSING: Duration = Duration::from_secs(10);")],
     ),
     (
+        "Threads that still evaluate or read",
+        "2 s",
+        &[("src/cli/session.rs", "const THREADS: Duration = Duration::from_secs(2);")],
+    ),
+    (
+        "End of the run after a bug in Windlass",
+        "60 s",
+        &[("src/cli/session.rs", "const AFTER_BUG: Duration = Duration::from_secs(60);")],
+    ),
+    (
         "Templates that keep all threads busy",
         "5 s",
         &[("src/cli/session.rs", "const WORKERS_TO_ANSWER: Duration = Duration::from_secs(5);")],
@@ -329,7 +338,7 @@ const DOCUMENTED: &[Row] = &[
         ],
     ),
     (
-        "Each answer or piece of one from an HTTP server of a module",
+        "Each read from the HTTP server of a module",
         "10 s, 30 s, 60 s",
         &[
             ("modules/src/http/client.rs", "args.seconds(\"timeout\", 10)"),

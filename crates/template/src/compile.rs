@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use minijinja::syntax::SyntaxConfig;
@@ -148,7 +147,7 @@ impl io::Write for Output {
 
 /// Catches panics, because a bug in the engine must not end the run of all hosts.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+    windlass_yaml::survive(work).unwrap_or_else(|| {
         Err(Error::filter(
             "The template engine failed on this text without a message, which is a defect of the engine.",
         ))

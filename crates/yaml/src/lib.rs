@@ -19,6 +19,7 @@ mod number;
 mod python;
 mod resolve;
 mod source;
+mod survive;
 mod tags;
 mod text;
 
@@ -31,4 +32,5 @@ pub use number::python_float;
 pub use python::python_str;
 pub use resolve::python_timestamp;
 pub use source::{Source, Span};
+pub use survive::{is_surviving, survive};
 pub use text::Text;

@@ -1,9 +1,8 @@
 //! Reads YAML texts.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::{Error, ErrorKind, Node, Source, Span, Warning, compose, json};
+use crate::{Error, ErrorKind, Node, Source, Span, Warning, compose, json, survive};
 
 /// Treatment of a key that repeats in one mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +68,7 @@ pub fn parse(source: Arc<Source>, options: &Options) -> Result<Loaded, Error> {
         return Ok(Loaded { documents: vec![document], warnings: Vec::new() });
     }
     // No text is known that still makes the library panic. If one turns up, it must not end a run.
-    let composed = catch_unwind(AssertUnwindSafe(|| compose::compose(&source, options))).unwrap_or_else(|_| {
+    let composed = survive(|| compose::compose(&source, options)).unwrap_or_else(|| {
         let message = "The text is not valid YAML, in a way the reader cannot describe.";
         Err(Error::new(ErrorKind::Syntax, message, start.clone()))
     });
