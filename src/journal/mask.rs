@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use windlass_template::{Edited, Value};
 
 use crate::outcome::TaskResult;
@@ -28,9 +28,28 @@ pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
 }
 
-/// New group, new host and small facts of a result, with every secret masked. Facts with a secret are left out.
-pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json> {
-    let mut effect = Map::new();
+/// JSON text of an object, from fields whose values are JSON texts. Empty without fields.
+#[derive(Default)]
+struct Object(String);
+
+impl Object {
+    fn add(&mut self, name: &str, value: &str) {
+        let begin = if self.0.is_empty() { "{" } else { "," };
+        self.0.extend([begin, &Json::from(name).to_string(), ":", value]);
+    }
+
+    fn finish(mut self) -> String {
+        if !self.0.is_empty() {
+            self.0.push('}');
+        }
+        self.0
+    }
+}
+
+/// JSON text of the new group, new host and small facts of a result, with every secret masked. Facts with a secret are
+/// left out.
+pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> String {
+    let mut effect = Object::default();
     for name in ["add_group", "parent_groups", "add_host"] {
         let Some(value) = result.get(name) else { continue };
         let mut json = windlass_template::to_json(value);
@@ -39,13 +58,15 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json
             host.remove("host_vars");
         }
         secrets.mask_json(&mut json);
-        if json.to_string().len() <= CHANGE {
-            effect.insert(name.to_owned(), json);
+        let text = json.to_string();
+        if text.len() <= CHANGE {
+            effect.add(name, &text);
         }
     }
     let facts = result.get("ansible_facts").and_then(Value::as_object);
-    let mut known = Map::new();
+    let mut known = Object::default();
     let mut left = FACTS;
+    let mut room = [0; FACT];
     for (key, value) in facts.iter().filter_map(|facts| facts.try_iter_pairs()).flatten() {
         let Some(name) = key.as_str().filter(|name| !PRIVATE.contains(name)) else { continue };
         let is_masked = Cell::new(false);
@@ -56,26 +77,26 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> Map<String, Json
         };
         // A host may report large facts, which are not copied.
         let most = FACT.min(left).saturating_sub(name.len());
-        let Some(size) = size_within(&Edited::new(&value, &mask), most).filter(|_| !is_masked.get()) else { continue };
-        if let Ok(json) = serde_json::to_value(Edited::new(&value, &mask)) {
-            left -= name.len() + size;
-            known.insert(name.to_owned(), json);
+        let text = room.get_mut(..most).and_then(|room| text_within(&Edited::new(&value, &mask), room));
+        if let Some(text) = text.filter(|_| !is_masked.get()) {
+            left -= name.len() + text.len();
+            known.add(name, text);
         }
     }
+    let known = known.finish();
     if !known.is_empty() {
-        effect.insert("ansible_facts".to_owned(), Json::Object(known));
+        effect.add("ansible_facts", &known);
     }
-    effect
+    effect.finish()
 }
 
-/// Size of a value as JSON in bytes, if it is at most this.
-fn size_within(value: &impl Serialize, most: usize) -> Option<usize> {
-    let mut room = vec![0; most];
-    let mut left = room.as_mut_slice();
+/// JSON text of a value, if the room is enough for it.
+fn text_within<'a>(value: &impl Serialize, room: &'a mut [u8]) -> Option<&'a str> {
+    let mut left = &mut *room;
     // A writer to a slice fails once that is full.
     serde_json::to_writer(&mut left, value).ok()?;
     let left = left.len();
-    Some(most - left)
+    std::str::from_utf8(room.get(..room.len() - left)?).ok()
 }
 
 /// Serialises a result with every secret masked, in keys, texts and numbers.
@@ -222,9 +243,11 @@ mod tests {
         });
         let result = TaskResult::new().with("ansible_facts", windlass_template::from_json(&facts));
         let expected = json!({"ansible_facts": {"ansible_os_family": "Debian"}});
-        assert_eq!(Json::Object(effect(&result, &secrets)), expected);
+        let read = |result| serde_json::from_str::<Json>(&effect(result, &secrets)).unwrap();
+        assert_eq!(read(&result), expected);
         let group = TaskResult::new().with("add_group", "hunter2-secret").with("changed", true);
-        assert_eq!(Json::Object(effect(&group, &secrets)), json!({"add_group": "********"}));
+        assert_eq!(read(&group), json!({"add_group": "********"}));
+        assert_eq!(effect(&TaskResult::new(), &secrets), "");
     }
 
     #[test]

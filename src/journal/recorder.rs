@@ -291,14 +291,14 @@ impl Recorder {
     }
 
     fn append(&self, record: &Record) -> u64 {
-        self.append_with(record, ("", ""))
+        self.append_with(record, &[])
     }
 
     /// Appends a record, in which the named field is empty, with the JSON text of that field. Long loops have many
     /// results: building each as a tree first would take most of the journal's time.
-    fn append_with(&self, record: &Record, (name, value): (&str, &str)) -> u64 {
+    fn append_with(&self, record: &Record, fields: &[(&str, &str)]) -> u64 {
         let Some(mut line) = json(record) else { return 0 };
-        if !value.is_empty() {
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
             line.pop();
             line.reserve(value.len() + 16);
             line.extend([",\"", name, "\":", value, "}"]);
@@ -387,7 +387,7 @@ impl Recorder {
                     args: Map::new(),
                 });
                 let args = if is_first { args().and_then(|args| self.arguments(args)) } else { None };
-                last = self.append_with(&record, ("args", &args.unwrap_or_default()));
+                last = self.append_with(&record, &[("args", &args.unwrap_or_default())]);
             }
             new
         };
@@ -449,11 +449,11 @@ impl Recorder {
             delegate,
             result: Map::new(),
             withheld: withheld.or(lost),
-            effect,
+            effect: Map::new(),
             start,
             took,
         }));
-        self.append_with(&record, ("result", &result));
+        self.append_with(&record, &[("effect", &effect), ("result", &result)]);
     }
 
     /// Records the result of a task on a host. Its notifications count from now on.
@@ -493,12 +493,12 @@ impl Recorder {
             delegate_facts: outcome.delegate_facts,
             result: Map::new(),
             withheld: withheld.or(lost),
-            effect,
+            effect: Map::new(),
             start,
             took,
             report: report.map(|report| self.excerpt(report)),
         }));
-        self.append_with(&record, ("result", &result));
+        self.append_with(&record, &[("effect", &effect), ("result", &result)]);
     }
 
     /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
@@ -535,8 +535,8 @@ impl Recorder {
         sent.iter().for_each(|handler| _ = self.note(&place.play, &Event::Not(self.entry(place, host, handler))));
     }
 
-    /// Groups, hosts or facts that a task added to the run, for explanations.
-    fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> Map<String, Json> {
+    /// JSON text of groups, hosts or facts that a task added to the run, for explanations.
+    fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> String {
         let has_effect = matches!(action, "add_host" | "gather_facts" | "group_by" | "setup");
         if no_log || result.is_secret() || !has_effect {
             return Map::new();
