@@ -195,7 +195,7 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
             extra_vars,
             inventory: None,
         };
-        refuse(&sources.changed_files(&recorded.inputs, ""))?;
+        refuse(&sources.changed_files(&recorded.inputs, "", None))?;
         // With the same salt, equal variables have equal hashes.
         request.salt.clone_from(&recorded.request.salt);
     }
@@ -211,7 +211,8 @@ pub(super) fn make(playbooks: &[PathBuf], selection: &Selection, recorded: Optio
     let code = block_on(async {
         let session = Session::start(settings, inputs, output, &printer)?;
         // New files beside the sources that the inventory includes. No host has been reached.
-        let included = recorded.map(|recorded| inputs_of(&playbooks, &session).changed_files(&recorded.inputs, ""));
+        let included =
+            recorded.map(|recorded| inputs_of(&playbooks, &session).changed_files(&recorded.inputs, "", None));
         if let Some(error) = included.and_then(|changed| refuse(&changed).err()) {
             session.end().await;
             return Err(error);

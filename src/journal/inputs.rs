@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
 use windlass_template::{Compat, PluginKind, Read};
 use windlass_yaml::Mapping;
 
+use super::fingerprint::{add_part, canonical, changed, file_hash, is_own};
 use super::ledger::{Ledger, Pending, PlayKey};
 use super::record::{FileRead, Header, InputKind, VERSION};
 use super::state::{State, ledger_name, project};
@@ -19,10 +19,6 @@ use crate::settings::Settings;
 
 /// Maximum number of inventory files to compare.
 const FILES: usize = 20_000;
-/// Maximum part of an inventory file to compare, in bytes.
-const BYTES: u64 = 256 << 20;
-/// Size in bytes up to which a source of a task is hashed whole.
-const SOURCE: u64 = 16 << 20;
 /// Maximum depth of directories to search.
 const DEPTH: usize = 12;
 
@@ -225,21 +221,21 @@ impl Inputs<'_> {
     }
 
     /// Describes each input that has changed since it was read, and each new file of the inventory. `salt` is the
-    /// journal's.
-    pub(crate) fn changed_files(&self, read: &[FileRead], salt: &str) -> Vec<String> {
+    /// journal's. `alive` is the last sign of life of a run that did not end by itself, in milliseconds since 1970.
+    pub(crate) fn changed_files(&self, read: &[FileRead], salt: &str, alive: Option<u64>) -> Vec<String> {
         // Of an input that was read several times, the last hash counts.
-        let known: BTreeMap<(&str, InputKind), &FileRead> =
-            read.iter().map(|file| ((file.path.as_str(), file.kind), file)).collect();
+        let name = |file: &FileRead, kind| (file.path.clone(), file.hidden.clone(), kind);
+        let known: BTreeMap<_, &FileRead> = read.iter().map(|file| (name(file, file.kind), file)).collect();
         // A missing file that was made and read later has a hash of its own.
-        let is_known = |path: &str, kind| known.contains_key(&(path, kind));
         let is_read_later = |file: &FileRead| {
-            file.kind == InputKind::Missing
-                && (is_known(&file.path, InputKind::File) || is_known(&file.path, InputKind::Folder))
+            let is_known = |kind| known.contains_key(&name(file, kind));
+            file.kind == InputKind::Missing && (is_known(InputKind::File) || is_known(InputKind::Folder))
         };
         let compared = known.values().filter(|file| !is_read_later(file));
-        let mut found: Vec<String> = compared.filter_map(|file| changed(file, salt)).collect();
+        let differs = |file: &&FileRead| changed(file, salt).filter(|_| !is_own(file, salt, alive));
+        let mut found: Vec<String> = compared.filter_map(|file| differs(file)).collect();
         let known: BTreeSet<&str> =
-            known.keys().filter(|(_, kind)| *kind == InputKind::File).map(|(path, _)| *path).collect();
+            read.iter().filter(|file| file.kind == InputKind::File).map(|file| file.path.as_str()).collect();
         let appeared = self.inventory_files().into_iter().filter(|file| !known.contains(file.path.as_str()));
         found.extend(appeared.map(|file| format!("{} is new", file.path)));
         found
@@ -316,134 +312,6 @@ pub(crate) fn new_salt() -> String {
     let mut salt = [0; 16];
     let _ = getrandom::fill(&mut salt);
     hex::encode(salt)
-}
-
-pub(super) fn canonical(path: &Path) -> String {
-    path.canonicalize().unwrap_or_else(|_| crate::paths::absolute(path)).display().to_string()
-}
-
-/// Whether a resumed run compares an input.
-pub(super) fn is_compared(read: &Read) -> bool {
-    !matches!(read, Read::Environment(name) if is_of_session(name))
-}
-
-/// Whether an input may have changed since this time.
-pub(super) fn may_differ(read: &Read, since: SystemTime) -> bool {
-    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified());
-    match read {
-        Read::File(path) => changed(path).map_or(true, |changed| changed >= since),
-        Read::Missing(_) | Read::Search(_) | Read::Folder(_) => true,
-        Read::Environment(_) => false,
-    }
-}
-
-/// Fingerprint of an input, as the journal records it. `salt` protects values of environment variables.
-pub(super) fn fingerprint(read: Read, salt: &str) -> FileRead {
-    let (path, sha256, kind) = match read {
-        Read::File(path) => (canonical(&path), source_hash(&path).unwrap_or_default(), InputKind::File),
-        Read::Missing(path) => (absolute(&path), String::new(), InputKind::Missing),
-        Read::Search(pattern) => {
-            let pattern = absolute(Path::new(&pattern));
-            let found = windlass_template::matching(&pattern);
-            (pattern, hash_of(found.iter()), InputKind::Search)
-        }
-        Read::Folder(folder) => (canonical(&folder), hash_of(names_in(&folder).iter()), InputKind::Folder),
-        Read::Environment(name) => {
-            let value = std::env::var(&name).ok();
-            let hash = value.map(|value| hash_of([salt, &name, &value].into_iter())).unwrap_or_default();
-            (name, hash, InputKind::Environment)
-        }
-    };
-    FileRead { path, sha256, kind, inventory: false }
-}
-
-/// Describes how an input differs from its record; `None` if it does not.
-fn changed(file: &FileRead, salt: &str) -> Option<String> {
-    let FileRead { path, sha256, kind, .. } = file;
-    let again = |read: Read| fingerprint(read, salt).sha256 != *sha256;
-    match kind {
-        InputKind::Missing => Path::new(path).exists().then(|| format!("{path} is new")),
-        InputKind::Search => again(Read::Search(path.clone())).then(|| format!("other files match {path} than before")),
-        InputKind::Folder => {
-            again(Read::Folder(path.into())).then(|| format!("the directory {path} has other entries than before"))
-        }
-        InputKind::Environment => {
-            again(Read::Environment(path.clone())).then(|| format!("the environment variable {path} has another value"))
-        }
-        InputKind::File => {
-            let now = match sha256.contains('-') {
-                true => source_hash(Path::new(path)),
-                false => file_hash(Path::new(path)),
-            };
-            match now {
-                None => Some(format!("{path} was read and is missing")),
-                Some(now) => (now != *sha256).then(|| format!("{path} has changed")),
-            }
-        }
-    }
-}
-
-/// Whether a variable of the environment belongs to the login or the terminal, and differs between runs by itself.
-fn is_of_session(name: &str) -> bool {
-    const NAMES: &[&str] = &["COLUMNS", "DISPLAY", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "TTY", "WINDOWID", "_"];
-    NAMES.contains(&name) || ["DBUS_", "SSH_", "XDG_"].iter().any(|beginning| name.starts_with(beginning))
-}
-
-/// Names of the entries of a directory, sorted.
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(FILES);
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort_unstable();
-    names
-}
-
-fn absolute(path: &Path) -> String {
-    crate::paths::absolute(path).display().to_string()
-}
-
-fn hash_of(parts: impl Iterator<Item: AsRef<str>>) -> String {
-    let mut hash = Sha256::new();
-    parts.for_each(|part| add_part(&mut hash, part.as_ref()));
-    hex::encode(hash.finalize())
-}
-
-/// Adds a text with its length, so that other divisions of the same bytes have other hashes.
-fn add_part(hash: &mut Sha256, part: &str) {
-    hash.update((part.len() as u64).to_le_bytes());
-    hash.update(part.as_bytes());
-}
-
-/// Hash of a source that tasks send; of a large one, the hash of its start with its size and its time of change.
-fn source_hash(path: &Path) -> Option<String> {
-    use std::io::Read as _;
-    use std::os::unix::fs::MetadataExt as _;
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() <= SOURCE {
-        return file_hash(path);
-    }
-    let mut start = vec![0; usize::try_from(SOURCE).ok()?];
-    std::fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
-    let hash = hex::encode(Sha256::digest(&start));
-    Some(format!("{hash}-{}-{}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
-}
-
-/// SHA-256 of a file's content; `None` if it is unreadable.
-fn file_hash(path: &Path) -> Option<String> {
-    use std::io::Read as _;
-    // Opening a pipe would wait for its writer.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let file = std::fs::File::open(path).ok()?;
-    let mut hash = Sha256::new();
-    let mut reader = file.take(BYTES);
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match reader.read(&mut buffer).ok()? {
-            0 => return Some(hex::encode(hash.finalize())),
-            count => hash.update(buffer.get(..count)?),
-        }
-    }
 }
 
 fn files_below(path: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::inputs::canonical;
+use super::fingerprint::canonical;
 use super::state::{State, ledger_name};
 use crate::error::{Error, Result};
 use crate::playbook::Play;

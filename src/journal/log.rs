@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
+
+use super::record::{Alive, Record};
 
 /// Maximum time before a line is fsynced if nobody waits for it. A crash of the machine repeats tasks done within it.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -77,11 +79,16 @@ impl Log {
         let thread = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
             // Makes the file's directory entry durable too.
             let _ = File::open(folder).and_then(|folder| folder.sync_all());
+            let mut alive = Instant::now();
             loop {
                 let next = woken.recv_timeout(INTERVAL);
                 own.sync();
                 if next == Err(RecvTimeoutError::Disconnected) {
                     return;
+                }
+                if alive.elapsed() >= INTERVAL {
+                    alive = Instant::now();
+                    own.show_life();
                 }
             }
         })?;
@@ -98,14 +105,7 @@ impl Log {
                 found => found,
             },
         };
-        let mut file =
-            ledger.map_or(&self.shared.run, |ledger| &ledger.file).lock().unwrap_or_else(PoisonError::into_inner);
-        if self.failure().is_none()
-            && let Err(error) = file.write_all(line.as_bytes())
-        {
-            self.shared.fail(&error);
-        }
-        drop(file);
+        self.shared.write(ledger.map_or(&self.shared.run, |ledger| &ledger.file), line);
         if let Some(ledger) = ledger {
             ledger.has_new.store(true, Ordering::Release);
         }
@@ -150,6 +150,27 @@ impl Drop for Log {
 }
 
 impl Shared {
+    fn write(&self, file: &Mutex<File>, line: &str) {
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.failure.get().is_none()
+            && let Err(error) = file.write_all(line.as_bytes())
+        {
+            self.fail(&error);
+        }
+    }
+
+    /// Appends a sign of life, which nobody waits for.
+    fn show_life(&self) {
+        // The header comes first.
+        if self.appended.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let record = Record::Alive(Alive { at: u64::try_from(at).unwrap_or(u64::MAX) });
+        let Ok(line) = serde_json::to_string(&record) else { return };
+        self.write(&self.run, &(line + "\n"));
+    }
+
     fn sync(&self) {
         let target = self.appended.load(Ordering::Acquire);
         if target == *self.synced.borrow() {

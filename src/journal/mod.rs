@@ -12,6 +12,7 @@
 //! | `sent` | a task is about to be sent to a host; without a later `done` it is unknown whether it ran |
 //! | `item` | result of one item of a loop |
 //! | `done` | result of a task on a host |
+//! | `alive` | a sign of life, once a second |
 //! | `end` | end of the run, with its exit code |
 //!
 //! `done` is written only after the answer has arrived. Results are masked. One that contains a secret, or belongs to a
@@ -21,6 +22,7 @@
 //!
 //! The files are read as hostile data: bounded, typed, and never evaluated.
 
+mod fingerprint;
 mod follow;
 mod forecast;
 mod inputs;
@@ -45,7 +47,7 @@ pub(crate) use ledger::is_same;
 pub use ledger::{Ledger, Pending, PlayKey};
 pub use reader::{Damage, Journal, read, read_file, read_header};
 pub use record::{
-    At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
+    Alive, At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
 };
 pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
 pub use replay::{Replay, Step};

@@ -23,9 +23,17 @@ pub struct Journal {
     pub records: Vec<Record>,
     /// The last record, if the run finished.
     pub end: Option<End>,
+    /// The last sign of life of the run, in milliseconds since 1970 in UTC.
+    pub alive: Option<u64>,
 }
 
 impl Journal {
+    /// The last sign of life of a run that did not end by itself, in milliseconds since 1970 in UTC.
+    pub(super) fn killed_at(&self) -> Option<u64> {
+        let started = || u64::try_from(self.header.started.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok();
+        self.alive.or_else(started).filter(|_| self.end.is_none())
+    }
+
     /// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's, and the debugger repeats tasks; of a
     /// task that ran again, only the last outcome counts.
     pub fn outcomes(&self) -> Vec<&Done> {
@@ -51,7 +59,7 @@ pub struct Damage {
 pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
     let mut header = None;
     let mut records = Vec::new();
-    let mut end = None;
+    let (mut end, mut alive) = (None, None);
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         let is_last = lines.peek().is_none();
@@ -76,11 +84,12 @@ pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
             (Record::Run(_), Some(_)) => return Err(damage("the journal has a second header".to_owned())),
             (_, None) => return Err(damage("the journal does not begin with its header".to_owned())),
             (Record::End(read), Some(_)) => end = Some(read),
+            (Record::Alive(read), Some(_)) => alive = Some(read.at),
             (record, Some(_)) => records.push(record),
         }
     }
     match header {
-        Some(header) => Ok(Journal { header, records, end }),
+        Some(header) => Ok(Journal { header, records, end, alive }),
         None => Err(Damage { line: 1, message: "the journal has no header".to_owned() }),
     }
 }

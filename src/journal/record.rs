@@ -25,6 +25,8 @@ pub enum Record {
     Item(Box<ItemDone>),
     /// A task on a host has a result.
     Done(Box<Done>),
+    /// The run is alive.
+    Alive(Alive),
     /// The run has ended.
     End(End),
 }
@@ -102,6 +104,8 @@ pub enum InputKind {
     Folder,
     /// An environment variable.
     Environment,
+    /// Further inputs, which are not recorded.
+    Rest,
 }
 
 impl InputKind {
@@ -113,14 +117,20 @@ impl InputKind {
 /// A file or another input that was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileRead {
-    /// Its absolute path; the pattern of a search, or the name of a variable.
+    /// Its absolute path; the pattern of a search, or the name of a variable. Parts that contain a secret are masked.
     pub path: String,
+    /// Hashes of the masked parts, with the journal's salt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// SHA-256 of its bytes, of the names that a search or a directory has, or of the journal's salt and a variable's
     /// value. Of a large file, the hash of its start, its size and its time of change. Empty for what is missing.
     pub sha256: String,
     /// Kind of input.
     #[serde(default, skip_serializing_if = "InputKind::is_file")]
     pub kind: InputKind,
+    /// Whether a task or a template read it, so that tasks may have made it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub source: bool,
     /// Whether it belongs to the inventory, where a new file counts as a difference too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub inventory: bool,
@@ -301,6 +311,13 @@ pub struct Done {
     /// Error report of a failure, masked: the message with its place and excerpt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    /// Its time, in milliseconds since 1970 in UTC.
+    pub at: u64,
 }
 
 /// End of a run.

@@ -11,7 +11,8 @@ use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use windlass_template::Read;
 
-use super::inputs::{Inputs, fingerprint, is_compared, may_differ};
+use super::fingerprint::{fingerprint, is_compared, may_differ, renewed, without_secrets};
+use super::inputs::Inputs;
 use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
 use super::log::{Lane, Log};
 use super::mask;
@@ -208,10 +209,13 @@ impl Recorder {
         };
         recorder.append(&Record::Run(Box::new(header)));
         // Restored tasks read nothing again.
-        for record in resumed.iter().flat_map(|journal| &journal.records) {
-            if matches!(record, Record::File(file) if !file.inventory) {
-                recorder.append(record);
-            }
+        if let Some(journal) = &resumed {
+            let inputs = journal.records.iter().filter_map(|record| match record {
+                Record::File(file) if !file.inventory => Some(file.clone()),
+                _ => None,
+            });
+            let inputs = inputs.map(|input| renewed(input, &recorder.salt, journal.killed_at()));
+            inputs.for_each(|input| _ = recorder.append(&Record::File(input)));
         }
         let read = inputs.inventory_files().into_iter().chain(inputs.config_file());
         read.for_each(|file| _ = recorder.append(&Record::File(file)));
@@ -294,7 +298,7 @@ impl Recorder {
         self.append_with(record, &[])
     }
 
-    /// Appends a record, in which the named field is empty, with the JSON text of that field. Long loops have many
+    /// Appends a record, in which the named fields are empty, with the JSON texts of these fields. Long loops have many
     /// results: building each as a tree first would take most of the journal's time.
     fn append_with(&self, record: &Record, fields: &[(&str, &str)]) -> u64 {
         let Some(mut line) = json(record) else { return 0 };
@@ -355,10 +359,10 @@ impl Recorder {
     }
 
     fn input(&self, input: FileRead) {
-        // Neither a directory nor a device has a hash. A name with a secret is recorded nowhere.
-        let is_known = input.kind != InputKind::File || !input.sha256.is_empty();
-        if is_known && self.secrets.mask(&input.path) == input.path {
-            self.append(&Record::File(input));
+        // Neither a directory nor a device has a hash.
+        if input.kind != InputKind::File || !input.sha256.is_empty() {
+            let inputs = without_secrets(input, &self.salt, &self.secrets);
+            inputs.into_iter().for_each(|input| _ = self.append(&Record::File(input)));
         }
     }
 
@@ -539,7 +543,7 @@ impl Recorder {
     fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> String {
         let has_effect = matches!(action, "add_host" | "gather_facts" | "group_by" | "setup");
         if no_log || result.is_secret() || !has_effect {
-            return Map::new();
+            return String::new();
         }
         mask::effect(result, &self.secrets)
     }

@@ -91,7 +91,7 @@ impl Replay {
                 }
                 Record::Sent(sent) => _ = replay.sent.insert((sent.at.clone(), sent.host.clone())),
                 Record::Play(play) if !play.order.is_empty() => _ = replay.orders.insert(play.play, play.order.clone()),
-                Record::Play(_) | Record::Run(_) | Record::File(_) | Record::End(_) => {}
+                Record::Play(_) | Record::Run(_) | Record::File(_) | Record::Alive(_) | Record::End(_) => {}
             }
         }
         replay
@@ -258,7 +258,7 @@ mod tests {
 
     fn replay(done: Vec<Done>) -> Replay {
         let records = done.into_iter().map(|done| Record::Done(Box::new(done))).collect();
-        Replay::new(&Journal { header: Header::default(), records, end: None })
+        Replay::new(&Journal { header: Header::default(), records, end: None, alive: None })
     }
 
     #[test]

@@ -190,6 +190,6 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
         Record::File(file) => Some(file.clone()),
         _ => None,
     });
-    found.extend(inputs.changed_files(&read.collect::<Vec<_>>(), &old.salt));
+    found.extend(inputs.changed_files(&read.collect::<Vec<_>>(), &old.salt, journal.killed_at()));
     found
 }

@@ -307,7 +307,12 @@ fn outcomes(journal: &Journal, done: &[&Done], started: u64, budget: &mut Budget
             Record::Play(play) => _ = plays.insert(play.play, &play.name),
             // Of an item that ran again, the last outcome counts.
             Record::Item(item) => _ = items.entry((&item.at, &item.host)).or_default().insert(item.index, item),
-            Record::Run(_) | Record::File(_) | Record::Sent(_) | Record::Done(_) | Record::End(_) => {}
+            Record::Run(_)
+            | Record::File(_)
+            | Record::Sent(_)
+            | Record::Done(_)
+            | Record::Alive(_)
+            | Record::End(_) => {}
         }
     }
     let mut ranked: Vec<(usize, &Done)> = done.iter().copied().enumerate().collect();

@@ -82,7 +82,7 @@ impl Watch {
             }
             Record::Done(done) => self.done(&done),
             Record::End(end) => self.end = Some(end),
-            Record::File(_) | Record::Item(_) => return,
+            Record::File(_) | Record::Item(_) | Record::Alive(_) => return,
         }
         self.has_news = true;
     }

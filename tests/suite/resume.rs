@@ -406,11 +406,60 @@ fn new_file_in_a_copied_directory_is_noticed() {
 }
 
 #[test]
-fn name_of_an_input_with_a_secret_is_in_no_journal() {
-    let task = "    - debug: msg=\"{{ query('fileglob', 'FOLDER/' ~ word ~ '*') }}\"\n";
-    let project = Project::new(&(head("  vars_prompt: [{name: word}]\n") + task));
-    project.play(&["-e", "word=Zebra7Quantum"]).ends(0);
+fn input_with_a_secret_in_its_name_is_compared_and_its_name_is_in_no_journal() {
+    let tasks = "    - debug: msg=\"{{ query('fileglob', 'FOLDER/searched/' ~ word ~ '*') }}\"\n\
+                 \x20   - debug: msg=\"{{ lookup('file', 'FOLDER/files/' ~ word ~ '.txt') }}\"\n\
+                 \x20   - debug: msg=\"{{ lookup('env', word) }}\"\n";
+    let project = Project::new(&(head("  vars_prompt: [{name: word}]\n") + tasks + &until("mended")));
+    project.write("searched/other", "");
+    project.write("files/Zebra7Quantum.txt", "1");
+    let run = |value: &str, words: &[&str]| {
+        let mut command = project.command(&["playbook", "-i", "hosts", "play.yml", "-e", "word=Zebra7Quantum"]);
+        Ran::of(&command.args(words).env("Zebra7Quantum", value).output().unwrap())
+    };
+    run("1", &[]).ends(2);
     assert!(!project.journal().contains("Zebra7Quantum"), "{}", project.journal());
+    project.write("mended", "");
+    run("2", &["--resume"]).ends(5).has("the environment variable ******** has another value");
+    project.write("files/Zebra7Quantum.txt", "2");
+    run("1", &["--resume"]).ends(5).has("/files/******** has changed");
+    project.write("files/Zebra7Quantum.txt", "1");
+    project.write("searched/Zebra7Quantum.d", "");
+    run("1", &["--resume"]).ends(5).has("/searched has other entries than before");
+    fs::remove_file(project.path("searched/Zebra7Quantum.d")).unwrap();
+    run("1", &["--resume"]).ends(0);
+}
+
+#[test]
+fn inputs_that_a_killed_run_makes_itself_do_not_keep_it_from_being_resumed() {
+    let tasks = "    - debug: msg=\"{{ lookup('file', 'FOLDER/made/one') }} {{ query('fileglob', 'FOLDER/made/*') }}\"\n\
+                 \x20   - debug: msg=\"{{ query('first_found', ['FOLDER/made/new', 'FOLDER/hosts']) }}\"\n\
+                 \x20   - shell: date +%N > FOLDER/made/one\n\
+                 \x20   - shell: date +%N > FOLDER/made/new\n";
+    let killed = || {
+        let project = Project::new(&(head("") + tasks + BLOCK));
+        project.write("hosts", "a ansible_connection=local\n");
+        project.write("made/one", "1");
+        project.write("block", "");
+        project.killed_at("reached", "-KILL", &[]);
+        fs::remove_file(project.path("block")).unwrap();
+        project
+    };
+    killed().play(&["--resume"]).ends(0).lacks("TASK [shell]").has("TASK [blocks]");
+    let project = killed();
+    std::thread::sleep(Duration::from_secs(6));
+    project.write("made/one", "2");
+    project.play(&["--resume"]).ends(5).has("made/one has changed").lacks("made/new");
+}
+
+#[test]
+fn task_that_could_not_be_sent_ahead_is_recorded_once() {
+    let tasks = "    - uri: {url: 'http://127.0.0.1:1/'}\n      ignore_errors: true\n    - command: echo one\n    - command: echo two\n";
+    let project = Project::new(&(head("") + tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(0);
+    let journal = project.journal();
+    assert_eq!(journal.lines().filter(|line| line.starts_with("{\"t\":\"sent\"")).count(), 3, "{journal}");
 }
 
 #[test]

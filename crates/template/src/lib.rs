@@ -71,7 +71,7 @@ pub use crate::parts::{Part, PartKind, Shape, parts, shape};
 pub use crate::plugins::{PluginKind, Plugins};
 pub use crate::python::encoding::{EncodingError, encode};
 pub use crate::python::{repr, text, truth, type_name, unified_diff};
-pub use crate::reads::{Read, Reads, matching};
+pub use crate::reads::{Read, Reads, matching, matching_paths};
 pub use crate::registry::{Function, Library, Lookup, LookupOptions, Lookups, call_filter, call_test};
 pub use crate::scope::{Defaults, Scope, Variable, Variables};
 pub use crate::settings::Settings;

@@ -157,7 +157,7 @@ mod tests {
             playbooks: vec!["/p/site.yml".to_owned()],
             ..Header::default()
         };
-        Journal { header, records: Vec::new(), end: None }
+        Journal { header, records: Vec::new(), end: None, alive: None }
     }
 
     #[test]
