@@ -8,7 +8,8 @@ const ASKS_MARKER: &str = "windlass-asks-";
 
 /// Succeeds if process `$1` runs as root, for root or the login user, and has never started another one:
 /// proc_pid_stat(5). Children that have ended are missing in the list, but their page faults count for the parent. A
-/// program that the method has executed in place of itself may be setuid too, but runs for the become user.
+/// program that the method has executed in place of itself may be setuid too, but runs for the become user. If it takes
+/// the real user 0, as sudo does, it still has the become user's groups.
 const ALONE: &str = r#"method=$1
 stat() {
     { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return
@@ -20,12 +21,23 @@ for process in /proc/[0-9]*; do
     stat "${process#/proc/}" && [ "$parent" = "$method" ] && exit 1
 done
 stat "$method" && [ "$faults" = 0 ] || exit 1
-while read -r name real effective _; do
-    [ "$name" != Uid: ] || user=$real
-done < /proc/$$/status
-while read -r name real effective _; do
-    [ "$name" != Uid: ] || { [ "$effective" = 0 ] && { [ "$real" = 0 ] || [ "$real" = "$user" ]; }; } || exit 1
-done < "/proc/$method/status"
+credentials() {
+    while read -r name first second rest; do
+        case $name in
+            Uid:) real=$first effective=$second ;;
+            Gid:) group=$first ;;
+            Groups:) groups="$first $second $rest" ;;
+        esac
+    done < "/proc/$1/status"
+}
+credentials $$
+user=$real own="$group $groups"
+credentials "$method" || exit 1
+[ "$effective" = 0 ] || exit 1
+case $real in
+    0) [ "$group $groups" = "$own" ] ;;
+    *) [ "$real" = "$user" ] ;;
+esac
 "#;
 
 /// The command that succeeds if the process runs as root and has never started another one, so that no program of the

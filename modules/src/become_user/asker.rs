@@ -15,6 +15,8 @@ pub(super) fn processes_visible() -> bool {
 
 /// Whether the process runs as root, for root or this user, and has never started another one, so that no program of
 /// the become user can have printed anything yet.
+///
+/// Its program cannot be compared: the kernel shows `/proc/PID/exe` of a setuid program to root alone.
 pub(super) fn is_alone(pid: u32) -> bool {
     let parent = pid.to_string();
     // A child that ended meanwhile is missing in the list, but its page faults count for the parent.
@@ -26,11 +28,13 @@ pub(super) fn is_alone(pid: u32) -> bool {
     // A method that executes the become user's program in place of itself is replaced within the same process. That
     // program may be setuid too, and would then run as root for the become user.
     let is_root = || {
-        let status = fs::read_to_string(place.join("status")).unwrap_or_default();
-        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-        let mut users = users.into_iter().flat_map(str::split_whitespace).map(str::parse::<u32>);
-        let caller = users.next().and_then(Result::ok);
-        caller.is_some_and(|caller| caller == 0 || caller == getuid().as_raw()) && users.next() == Some(Ok(0))
+        let (other, own) = (Credentials::of(&place), Credentials::of(Path::new("/proc/self")));
+        // sudo takes the real user 0. A program of the become user that does so has the groups of that user.
+        let is_ours = match other.real {
+            Some(0) => other.groups == own.groups,
+            real => real == Some(getuid().as_raw()),
+        };
+        is_ours && other.effective == Some(0)
     };
     !has_child && !had_child() && is_root()
 }
@@ -38,6 +42,27 @@ pub(super) fn is_alone(pid: u32) -> bool {
 /// Whether the terminal shows its input. Methods turn that off while they wait for a password.
 pub(super) fn echoes(terminal: impl AsFd) -> bool {
     tcgetattr(terminal).is_ok_and(|settings| settings.local_modes.contains(LocalModes::ECHO))
+}
+
+/// Users of a process, and its real group with the supplementary ones.
+struct Credentials {
+    real: Option<u32>,
+    effective: Option<u32>,
+    groups: Vec<String>,
+}
+
+impl Credentials {
+    fn of(process: &Path) -> Credentials {
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let line = |name| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let mut users = line("Uid:").split_whitespace().map(|user| user.parse().ok());
+        let groups = line("Gid:").split_whitespace().take(1).chain(line("Groups:").split_whitespace());
+        Credentials {
+            real: users.next().flatten(),
+            effective: users.next().flatten(),
+            groups: groups.map(str::to_owned).collect(),
+        }
+    }
 }
 
 /// Fields after the name of a process, of which the first is its state.
