@@ -31,6 +31,8 @@ const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manage
 const WITH_FOLDER: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
 /// Bytes after which the kernel cuts the name of a process.
 const NAME_LENGTH: usize = 15;
+/// Field of `/proc/PID/stat` after the name that has the start of the process, in ticks since the boot: proc(5).
+const START: usize = 19;
 /// Extensions of a key and its certificate, in the order in which kubeadm writes them.
 const PAIR: [&str; 2] = ["key", "crt"];
 /// Begins a kept manifest: the processes that ran with it follow.
@@ -235,7 +237,13 @@ impl Plane {
     }
 
     /// Writes a manifest if it differs, and keeps the former one before. Waits for the component.
-    fn attempt(&self, change: &Change, ended: &HashSet<u32>, former: Option<&str>, host: &Host) -> Result<(), Failure> {
+    fn attempt(
+        &self,
+        change: &Change,
+        ended: &HashSet<String>,
+        former: Option<&str>,
+        host: &Host,
+    ) -> Result<(), Failure> {
         if change.due {
             if let Some(former) = former {
                 change.keep(ended, former, host)?;
@@ -246,7 +254,7 @@ impl Plane {
     }
 
     /// Waits for a process of a component other than those that must end, and for its answer.
-    fn wait(&self, name: &str, manifest: &str, ended: &HashSet<u32>, host: &Host) -> Result<(), Failure> {
+    fn wait(&self, name: &str, manifest: &str, ended: &HashSet<String>, host: &Host) -> Result<(), Failure> {
         let deadline = Instant::now() + self.tool.api_limit;
         while processes(name).is_subset(ended) || !self.answers(manifest, host)? {
             host.check_cancelled()?;
@@ -306,7 +314,7 @@ impl Change {
     }
 
     /// Keeps a former manifest and its processes until the wanted one is proven.
-    fn keep(&self, running: &HashSet<u32>, former: &str, host: &Host) -> Result<(), Failure> {
+    fn keep(&self, running: &HashSet<String>, former: &str, host: &Host) -> Result<(), Failure> {
         let ids: String = running.iter().map(|id| format!(" {id}")).collect();
         let text = format!("{PROCESSES}{ids}\n{former}{REPLACED}{}", self.wanted);
         let mut kept = Wanted::new(&self.kept, Source::Bytes(text.into_bytes()));
@@ -320,13 +328,13 @@ impl Change {
 
     /// The former manifest that an interrupted run left, and its processes. Removes one that is outdated, because the
     /// present manifest is the former one or a third one, as after an upgrade.
-    fn interrupted(&self) -> Option<(HashSet<u32>, String)> {
+    fn interrupted(&self) -> Option<(HashSet<String>, String)> {
         let text = fs::read_to_string(&self.kept).ok()?;
         let read = || {
             let (ids, manifests) = text.strip_prefix(PROCESSES)?.split_once('\n')?;
             let (former, new) = manifests.split_once(REPLACED)?;
             let is_unproven = is_same_pod(new, &self.before) && !is_same_pod(former, &self.before);
-            is_unproven.then(|| (ids.split(' ').filter_map(|id| id.parse().ok()).collect(), former.to_owned()))
+            is_unproven.then(|| (ids.split_whitespace().map(str::to_owned).collect(), former.to_owned()))
         };
         let found = read();
         if found.is_none() {
@@ -394,9 +402,16 @@ fn probe(manifest: &str) -> Option<(String, String)> {
     Some((format!("{scheme}://{host}:{port}"), question["path"].as_str().unwrap_or("/").to_owned()))
 }
 
-/// Processes of root with this name. Anybody can choose the name of a process.
-fn processes(name: &str) -> HashSet<u32> {
+/// Processes of root with this name. Anybody can choose the name of a process. Each is named by its number, its start
+/// and the boot, because numbers come again, also the same after a reboot.
+fn processes(name: &str) -> HashSet<String> {
     let name = name.get(..NAME_LENGTH).unwrap_or(name);
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let identity = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let start = stat.rsplit_once(") ")?.1.split(' ').nth(START)?.to_owned();
+        Some(format!("{id}@{start}@{}", boot.trim()))
+    };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let found = entries.filter_map(|entry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
@@ -404,7 +419,7 @@ fn processes(name: &str) -> HashSet<u32> {
         let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
         // The real user too, because a program with the setuid bit can have this name.
         let is_of_root = field("Uid:")?.split_whitespace().all(|user| user == "0");
-        (is_of_root && field("Name:")?.trim() == name).then_some(id)
+        (is_of_root && field("Name:")?.trim() == name).then_some(id).and_then(identity)
     });
     found.collect()
 }
@@ -448,7 +463,8 @@ mod tests {
             process.kill().unwrap();
             process.wait().unwrap();
         }
-        assert_eq!(found, HashSet::from([started[0].id()]));
+        let numbers: Vec<_> = found.iter().filter_map(|found| found.split('@').next()).collect();
+        assert_eq!(numbers, [started[0].id().to_string()]);
     }
 
     #[test]
