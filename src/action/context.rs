@@ -409,6 +409,7 @@ impl ActionContext {
         Box::new(move |event| {
             let _ = match event {
                 TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
+                TaskEvent::Lock { waits } => events.send(Event::Lock { host: Arc::clone(&host), waits }),
                 TaskEvent::Warning(sentence) | TaskEvent::Silent(sentence) => {
                     events.send(Event::Warning(format!("{host}: {sentence}")))
                 }

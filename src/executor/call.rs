@@ -87,6 +87,11 @@ pub enum TaskEvent {
         /// The bytes, unmodified.
         bytes: Vec<u8>,
     },
+    /// The request waits for another run's lock on the host, or begins after that.
+    Lock {
+        /// Whether it waits.
+        waits: bool,
+    },
     /// A warning for the user, as a sentence.
     Warning(String),
     /// The host does not answer; a sentence without the host's name.
@@ -294,6 +299,13 @@ where
     let mut received = None;
     let mut contents = Contents::new();
     let mut expected = Expected::of(&call.request, call.receive_into.is_some());
+    // A request waits once.
+    let mut locks = [true, false].into_iter().peekable();
+    let mut locking = |waits: bool| {
+        if locks.next_if_eq(&waits).is_some() {
+            notify(call, TaskEvent::Lock { waits });
+        }
+    };
     loop {
         let Incoming { reply, blob, size, _reserved } = *tokio::select! {
             // Sent contents come first, because the next frame may be about one of them.
@@ -342,12 +354,16 @@ where
             Event::NotRun => return Err(Error::NotRun.into()),
             Event::LockWait { holder, waited, left } => {
                 waits.patience.store(true, Ordering::Relaxed);
+                locking(true);
                 let warning = lock::waiting(&holder, waited, left);
                 if expected.shows_warning(warning.len(), live.may_warn()) {
                     notify(call, TaskEvent::Warning(warning));
                 }
             }
-            Event::LockTaken => waits.patience.store(true, Ordering::Relaxed),
+            Event::LockTaken => {
+                waits.patience.store(true, Ordering::Relaxed);
+                locking(false);
+            }
             Event::LockRefused { holder, waited } => {
                 return Err(Error::Unreachable { message: lock::refused(waits.host, &holder, waited) }.into());
             }

@@ -199,6 +199,13 @@ pub enum Event<R = Arc<TaskResult>> {
         /// Text of the detail.
         text: String,
     },
+    /// A task waits for another run's lock on its host, or begins after that.
+    Lock {
+        /// Name of the task's host.
+        host: Arc<str>,
+        /// Whether it waits.
+        waits: bool,
+    },
     /// A line with stars.
     Banner(String),
     /// A question. Its sender waits until it is visible.

@@ -220,6 +220,7 @@ impl Output for EventLines {
             Event::Error { message, place } => self.write("error", json!({"message": message, "place": place})),
             Event::Exit { code } => self.write("end", json!({"code": code})),
             Event::Spent { .. }
+            | Event::Lock { .. }
             | Event::Notified { .. }
             | Event::Forecast(_)
             | Event::Notice(_)

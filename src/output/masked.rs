@@ -194,6 +194,7 @@ impl Masker {
                 let bytes = self.finished_lines(&host, bytes)?;
                 Event::Live { host, bytes }
             }
+            Event::Lock { host, waits } => Event::Lock { host, waits },
             Event::Printed { host, line } => Event::Printed { host, line: text(line) },
             Event::Warning(sentence) => Event::Warning(text(sentence)),
             Event::Deprecation(sentence) => Event::Deprecation(text(sentence)),

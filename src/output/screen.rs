@@ -74,7 +74,11 @@ impl Screen {
             .running()
             .iter()
             .map(|(host, task)| {
-                format!("  {host}: {} (for {} s; it may be half done)", task.name, task.since.elapsed().as_secs())
+                let state = match task.waits_for_lock {
+                    true => "it waited for the lock of the host and did not begin",
+                    false => "it may be half done",
+                };
+                format!("  {host}: {} (for {} s; {state})", task.name, task.since.elapsed().as_secs())
             })
             .collect();
         if stopped.is_empty() {

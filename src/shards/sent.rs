@@ -324,6 +324,9 @@ pub(crate) enum SentEvent {
         host: String,
         bytes: Vec<u8>,
     },
+    Lock {
+        waits: bool,
+    },
     Printed {
         host: Option<Arc<str>>,
         line: String,
@@ -353,6 +356,7 @@ impl SentEvent {
             }
             Event::Job { host, id, state, .. } => SentEvent::Ended { host, id, failed: state == JobState::Failed },
             Event::Live { host, bytes } => SentEvent::Live { host, bytes },
+            Event::Lock { waits, .. } => SentEvent::Lock { waits },
             Event::Printed { host, line } => SentEvent::Printed { host, line },
             Event::Warning(text) => SentEvent::Warning(text),
             Event::Deprecation(text) => SentEvent::Deprecation(text),
@@ -422,6 +426,7 @@ impl SentEvent {
                 state: if failed { JobState::Failed } else { JobState::Ok },
             },
             SentEvent::Live { host, bytes } => Event::Live { host: shown(&host), bytes },
+            SentEvent::Lock { waits } => Event::Lock { host: Arc::clone(name), waits },
             SentEvent::Printed { line, .. } => Event::Printed { host: Some(Arc::clone(name)), line },
             other => return other.said(),
         })

@@ -186,6 +186,26 @@ fn first_run_killed_frees_the_host() {
 }
 
 #[test]
+fn run_interrupted_while_it_waits_for_a_lock_has_begun_nothing() {
+    if !in_own_namespace("run_interrupted_while_it_waits_for_a_lock_has_begun_nothing") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    machine.playbook("second.yml", "command: sleep 60");
+    let first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let second = machine.start(&["playbook", "second.yml"]);
+    second.says("waiting for the lock of this host");
+    Command::new("kill").args(["-INT", &second.child.id().to_string()]).status().unwrap();
+    let (code, said) = second.ends();
+    assert_eq!(code, Some(99), "{said}");
+    assert!(said.contains("s; it waited for the lock of the host and did not begin)"), "{said}");
+    fs::write(machine.path("go"), "").unwrap();
+    first.ends();
+}
+
+#[test]
 fn shared_locks_held_together() {
     if !in_own_namespace("shared_locks_held_together") {
         return;

@@ -38,6 +38,10 @@ pub(crate) struct Running {
     /// Name of the task as shown.
     pub(crate) name: String,
     pub(crate) since: Instant,
+    /// Whether it waits for another run's lock on the host, and nothing of it has run.
+    pub(crate) waits_for_lock: bool,
+    /// Whether an item of it has a result.
+    has_result: bool,
 }
 
 impl Running {
@@ -111,8 +115,19 @@ impl Progress {
                 self.locate(task);
             }
             Event::HostStart { host, name, task, .. } => {
-                let running = Running { task: Arc::clone(task), name: name.clone(), since: Instant::now() };
+                let (task, name) = (Arc::clone(task), name.clone());
+                let running = Running { task, name, since: Instant::now(), waits_for_lock: false, has_result: false };
                 self.running.insert(Arc::clone(host), running);
+            }
+            Event::Lock { host, waits } => {
+                if let Some(running) = self.running.get_mut(host) {
+                    running.waits_for_lock = *waits && !running.has_result;
+                }
+            }
+            Event::Result(result) if result.item.is_some() => {
+                if let Some(running) = self.running.get_mut(&result.name) {
+                    (running.has_result, running.waits_for_lock) = (true, false);
+                }
             }
             Event::Result(result) if result.item.is_none() => {
                 self.running.remove(&result.name);
@@ -233,7 +248,11 @@ impl Progress {
     pub(crate) fn report(&self) -> Option<String> {
         let running = self.longest_first();
         let (_, oldest) = running.first()?;
-        let age = duration(oldest.since.elapsed().as_secs());
+        // A run whose tasks print nothing may be silent although none of them takes long.
+        let age = match oldest.since.elapsed().as_secs() {
+            0 => String::new(),
+            seconds => format!(" after {}", duration(seconds)),
+        };
         let mut tasks: Vec<(&Running, Vec<&str>)> = Vec::new();
         let mut known = HashMap::new();
         for (host, running) in &running {
@@ -253,7 +272,7 @@ impl Progress {
             parts.push(format!("{kind} [{}], waiting for {names}", running.name.trim()));
         }
         parts.extend(beyond(tasks.len(), TASKS).map(|rest| format!("{rest} more tasks")));
-        Some(format!("still running after {age}: {}", parts.join("; ")))
+        Some(format!("still running{age}: {}", parts.join("; ")))
     }
 }
 
