@@ -196,7 +196,11 @@ impl Display<'_> {
         };
         let span = &self.task.span;
         if span.is_located() {
-            text.push_str(&format!("\nOrigin: {span}\n\n{}", span.excerpt()));
+            text.push_str(&format!("\nOrigin: {span}"));
+            // A line of the task may have its arguments.
+            if !no_log {
+                text.push_str(&format!("\n\n{}", span.excerpt()));
+            }
         }
         let advice = || result.advice().map(str::to_owned).or_else(|| self.misspelt_option());
         if let Some(advice) = (!no_log).then(advice).flatten().or_else(remedy) {

@@ -27,10 +27,7 @@ const PLAYBOOK: &str = r#"
       fail: {msg: "bad {{ item }}"}
       loop: [x, y]
       when: inventory_hostname == 'b' and again is not defined
-    - name: Hidden
-      fail: {msg: hunter2}
-      no_log: true
-      when: inventory_hostname == 'c'
+    - {name: Hidden, fail: {msg: hunter2}, no_log: true, when: inventory_hostname == 'c'}
 "#;
 
 const INVENTORY: &str = "[all:vars]\nansible_connection=local\n[some]\na\nb\nc\nd\n";
