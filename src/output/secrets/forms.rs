@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 /// Minimum length of a secret to search for inside longer base64 data, in bytes.
-const EMBEDDED: usize = 6;
+const EMBEDDED: usize = 5;
 
 /// Line lengths at which programs wrap base64.
 const WRAPPED: [usize; 2] = [64, 76];
@@ -37,10 +37,7 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
 fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
     let json = in_json(secret);
     let ascii = in_ascii(&json);
-    // Double quotes of YAML: PyYAML escapes characters that it does not count as printable, or all beyond ASCII.
-    for is_kept in [|c: char| c.len_utf8() < 4, |c: char| c.is_ascii()] {
-        forms.insert(in_yaml(&json, is_kept));
-    }
+    forms.extend([true, false].map(|allows_unicode| in_yaml(secret, allows_unicode)));
     // JSON within JSON occurs in the arguments of a request.
     forms.extend([in_json(&json), in_json(&ascii), json.replace('/', "\\/")]);
     for json in [json, ascii] {
@@ -49,9 +46,17 @@ fn escaped(secret: &str, forms: &mut BTreeSet<String>) {
         let safest = safe.replace('\'', "\\u0027");
         forms.extend([in_json(&safe), in_json(&safest), safe, safest, json]);
     }
-    let python = secret.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
-    forms.insert(python.replace('\'', "\\'"));
-    forms.insert(python);
+    // `repr`, `ascii`, and `repr` of bytes.
+    let is_printable = |c: char| c.is_ascii_graphic() || c.escape_debug().eq([c]);
+    let of_bytes: String = secret.bytes().map(char::from).collect();
+    for python in [
+        in_python(secret, is_printable),
+        in_python(secret, |c| c.is_ascii() && !c.is_ascii_control()),
+        in_python(&of_bytes, |c| c.is_ascii() && !c.is_ascii_control()),
+    ] {
+        forms.insert(python.replace('\'', "\\'"));
+        forms.insert(python);
+    }
     let markup = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     for (double, single) in [("&quot;", "&apos;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;"), ("&quot;", "'")] {
         forms.insert(markup.replace('"', double).replace('\'', single));
@@ -178,15 +183,57 @@ fn in_ascii(json: &str) -> String {
     text
 }
 
-/// JSON as a text between double quotes of YAML, with the other characters escaped.
-fn in_yaml(json: &str, is_kept: fn(char) -> bool) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        let _ = match u32::from(c) {
+/// A text between double quotes of YAML, as PyYAML writes it.
+fn in_yaml(secret: &str, allows_unicode: bool) -> String {
+    const SHORT: &[(char, char)] = &[
+        ('\0', '0'),
+        ('\u{7}', 'a'),
+        ('\u{8}', 'b'),
+        ('\t', 't'),
+        ('\n', 'n'),
+        ('\u{b}', 'v'),
+        ('\u{c}', 'f'),
+        ('\r', 'r'),
+        ('\u{1b}', 'e'),
+        ('"', '"'),
+        ('\\', '\\'),
+        ('\u{85}', 'N'),
+        ('\u{a0}', '_'),
+        ('\u{2028}', 'L'),
+        ('\u{2029}', 'P'),
+    ];
+    let is_kept = |c: char| match c {
+        '"' | '\\' | '\u{2028}' | '\u{2029}' | '\u{feff}' => false,
+        ' '..='~' => true,
+        _ => allows_unicode && matches!(c, '\u{a0}'..='\u{fffd}'),
+    };
+    let mut text = String::with_capacity(secret.len());
+    for c in secret.chars() {
+        let short = SHORT.iter().find(|(of, _)| *of == c);
+        let _ = match (u32::from(c), short) {
             _ if is_kept(c) => write!(text, "{c}"),
-            code @ ..=0xff => write!(text, "\\x{code:02X}"),
-            code @ ..=0xffff => write!(text, "\\u{code:04X}"),
-            code => write!(text, "\\U{code:08X}"),
+            (_, Some((_, short))) => write!(text, "\\{short}"),
+            (code @ ..=0xff, _) => write!(text, "\\x{code:02X}"),
+            (code @ ..=0xffff, _) => write!(text, "\\u{code:04X}"),
+            (code, _) => write!(text, "\\U{code:08X}"),
+        };
+    }
+    text
+}
+
+/// A text between quotes of Python, in which quotes are not escaped.
+fn in_python(secret: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut text = String::with_capacity(secret.len());
+    for c in secret.chars() {
+        let _ = match (c, u32::from(c)) {
+            ('\\', _) => write!(text, "\\\\"),
+            ('\n', _) => write!(text, "\\n"),
+            ('\r', _) => write!(text, "\\r"),
+            ('\t', _) => write!(text, "\\t"),
+            _ if is_kept(c) => write!(text, "{c}"),
+            (_, code @ ..=0xff) => write!(text, "\\x{code:02x}"),
+            (_, code @ ..=0xffff) => write!(text, "\\u{code:04x}"),
+            (_, code) => write!(text, "\\U{code:08x}"),
         };
     }
     text
@@ -200,12 +247,14 @@ mod tests {
 
     #[test]
     fn secret_is_found_within_anything_encoded_as_base64() {
-        let forms = of("p\"ss\\w/rd?~");
-        for before in ["", "a", "ab", "abc"] {
-            for after in ["", "x", "xy", "xyz"] {
-                let text = STANDARD.encode(format!("{before}p\"ss\\w/rd?~{after}"));
-                let is_found = forms.iter().any(|form| text.contains(form.as_str()));
-                assert!(is_found, "{before}|{after}: {text}");
+        for secret in ["p\"ss\\w/rd?~", "ab9dE"] {
+            let forms = of(secret);
+            for before in ["", "a", "ab", "abc"] {
+                for after in ["", "x", "xy", "xyz"] {
+                    let text = STANDARD.encode(format!("{before}{secret}{after}"));
+                    let is_found = forms.iter().any(|form| text.contains(form.as_str()));
+                    assert!(is_found, "{before}|{after}: {text}");
+                }
             }
         }
     }
@@ -222,6 +271,16 @@ mod tests {
             "a b'\\''\"\\é/",
             "a b''\"\\é/",
         ] {
+            assert!(forms.contains(form), "{form} is not among {forms:#?}");
+        }
+    }
+
+    #[test]
+    fn forms_include_escapes_of_python() {
+        let forms = of("pässwörd\u{7}\u{a0}'");
+        for form in
+            ["pässwörd\\x07\\xa0'", "p\\xe4ssw\\xf6rd\\x07\\xa0\\'", "p\\xc3\\xa4ssw\\xc3\\xb6rd\\x07\\xc2\\xa0'"]
+        {
             assert!(forms.contains(form), "{form} is not among {forms:#?}");
         }
     }
@@ -245,11 +304,13 @@ mod tests {
         "escape",
         "upper",
         "lower",
+        "split('in no secret') | string",
     ];
 
     /// Texts of characters that some format escapes, always the same ones.
     fn texts() -> Vec<String> {
-        let letters: Vec<char> = "ab09\"'\\`$&<>%?/+=:;,#!@[](){}|*~^- üß漢\u{1f511}\t".chars().collect();
+        let letters: Vec<char> =
+            "ab09\"'\\`$&<>%?/+=:;,#!@[](){}|*~^- üß漢\u{1f511}\t\u{7}\u{1b}\u{7f}\u{a0}\u{2028}".chars().collect();
         let mut state = 1_u32;
         let mut random = |below: usize| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
