@@ -57,8 +57,8 @@ fn in_hosts(hosts: &str, nodename: &str) -> Option<String> {
         .filter(|words: &Vec<&str>| words.len() > 1)
         .collect();
     let address = entries.iter().find(|words| words.iter().skip(1).any(|name| *name == nodename))?.first()?;
-    let mut names =
-        entries.iter().filter(|words| words.first() == Some(address)).flat_map(|words| words.iter().skip(1));
+    // An address is looked up like any resolver does: its first line answers.
+    let mut names = entries.iter().find(|words| words.first() == Some(address))?.iter().skip(1);
     let canonical = names.clone().next()?;
     Some((*names.find(|name| name.contains('.')).unwrap_or(canonical)).to_owned())
 }
@@ -74,5 +74,7 @@ mod tests {
         assert_eq!(in_hosts(hosts, "web2").as_deref(), Some("web2"));
         assert_eq!(in_hosts("127.0.0.1 localhost vm\n", "vm").as_deref(), Some("localhost"));
         assert_eq!(in_hosts(hosts, "db1"), None);
+        let renamed = "10.0.0.7 node1\n10.0.0.7 cp1.example.com cp1\n";
+        assert_eq!(in_hosts(renamed, "cp1").as_deref(), Some("node1"));
     }
 }
