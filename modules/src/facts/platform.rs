@@ -57,7 +57,7 @@ fn in_hosts(hosts: &str, nodename: &str) -> Option<String> {
         .filter(|words: &Vec<&str>| words.len() > 1)
         .collect();
     let address = entries.iter().find(|words| words.iter().skip(1).any(|name| *name == nodename))?.first()?;
-    // An address is looked up like any resolver does: its first line answers.
+    // Resolvers answer an address by its first line.
     let mut names = entries.iter().find(|words| words.first() == Some(address))?.iter().skip(1);
     let canonical = names.clone().next()?;
     Some((*names.find(|name| name.contains('.')).unwrap_or(canonical)).to_owned())
