@@ -216,11 +216,12 @@ impl Config {
                 names.push(format!("setting [{section}] {key}{suggestion}"));
             }
         }
-        for setting in base() {
-            let supported = setting.ini.iter().any(|(section, key)| is_supported(section, key));
-            for variable in setting.env.iter().filter(|_| !supported && !setting.is_internal()) {
-                let is_set = std::env::var_os(variable).is_some_and(|text| !text.is_empty());
-                if is_set && !is_default(setting) && !is_elsewhere(variable) {
+        // Few variables are set, and the search for a key takes long.
+        let is_set = |variable: &&&str| std::env::var_os(variable).is_some_and(|text| !text.is_empty());
+        for setting in base().iter().filter(|setting| !setting.is_internal()) {
+            for variable in setting.env.iter().filter(is_set) {
+                let is_known = setting.ini.iter().any(|(section, key)| is_supported(section, key));
+                if !is_known && !is_default(setting) && !is_elsewhere(variable) {
                     names.push(format!("environment variable {variable}"));
                 }
             }
