@@ -164,7 +164,8 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
         left(&others, &recorder, shared).await?;
     }
     let _ = shared.events.send(Event::Recorded { run: recorder.run().to_owned() });
-    if settings.output.footer && !is_resumed {
+    // Only a footer shows the remaining time, and an earlier journal may be large.
+    if crate::output::has_footer() && !is_resumed {
         expect(Alike::to(&inputs()), state, shared);
     }
     let _ = shared.journal.set(recorder);
