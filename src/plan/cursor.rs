@@ -138,7 +138,6 @@ impl Cursor {
     /// Next task, without moving past it.
     pub fn peek(&mut self, selection: &mut Selection<'_>) -> Option<Step> {
         loop {
-            let position = self.position();
             let level = self.stack.last_mut()?;
             let Some(item) = level.items().get(level.index).cloned() else {
                 self.leave();
@@ -173,7 +172,7 @@ impl Cursor {
                         selection.tags.selects(&task.tags)
                     };
                     if selected {
-                        return Some(Step { task, position });
+                        return Some(Step { task, position: self.position() });
                     }
                     level.index += 1;
                 }

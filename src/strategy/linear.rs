@@ -35,9 +35,9 @@ impl Batch {
 
     /// The earliest pending step, and the hosts that are at it.
     fn next_step(&mut self) -> Option<(Step, Vec<Arc<str>>)> {
-        let filter = self.filter.clone();
-        let steps = self.hosts.values_mut().filter_map(|run| run.peek(&filter).cloned());
-        let first = steps.min_by(|a, b| a.position.cmp(&b.position))?;
+        let Batch { hosts, filter, .. } = self;
+        let steps = hosts.values_mut().filter_map(|run| run.peek(filter));
+        let first = steps.min_by(|a, b| a.position.cmp(&b.position))?.clone();
         let mut hosts = Vec::new();
         for (name, run) in &mut self.hosts {
             let same = |step: &Step| step.task.id == first.task.id && step.position == first.position;

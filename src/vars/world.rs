@@ -203,7 +203,9 @@ impl World {
 
     /// State of a host.
     pub fn host(&self, name: &str) -> Arc<HostState> {
-        self.hosts.get(name).cloned().unwrap_or_default()
+        // Each variable that a task reads asks for it, and few hosts have state at the start of a run.
+        static NONE: LazyLock<Arc<HostState>> = LazyLock::new(Arc::default);
+        self.hosts.get(name).cloned().unwrap_or_else(|| Arc::clone(&NONE))
     }
 
     /// State of a host, for changes.
