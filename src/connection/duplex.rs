@@ -172,11 +172,13 @@ async fn watch(mut child: Child, sender: mpsc::Sender<Piece>, _watched: Option<W
 
 async fn pass_on(stream: Option<impl AsyncRead + Unpin>, sender: &mpsc::Sender<Piece>, piece: fn(Vec<u8>) -> Piece) {
     let Some(mut stream) = stream else { return };
+    // Most pieces are small, and all memory is zeroed when it is freed: a buffer for each would cost more than a copy.
+    let mut buffer = Vec::with_capacity(32 << 10);
     loop {
-        let mut buffer = Vec::with_capacity(32 << 10);
+        buffer.clear();
         match stream.read_buf(&mut buffer).await {
             Ok(1..) => {
-                if sender.send(piece(buffer)).await.is_err() {
+                if sender.send(piece(buffer.to_vec())).await.is_err() {
                     return;
                 }
             }
