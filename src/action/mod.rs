@@ -28,14 +28,13 @@ mod uri;
 mod validate;
 mod variables;
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::LazyLock;
 
 use windlass_modules::kubernetes::{core as cluster, variables as cluster_variables};
 use windlass_modules::{Spec, archive, commands, files as file_modules, http, system};
 
-use crate::builtin::{self, by_name};
+use crate::builtin::{self, ByName, by_name};
 use crate::foreign::{Origin, Resolution};
 use crate::outcome::{Arguments, TaskResult};
 
@@ -104,7 +103,7 @@ const ACTIONS: &[Action] = &[
 ];
 
 fn action(name: &str) -> Option<&'static Action> {
-    static BY_NAME: LazyLock<HashMap<String, &Action>> =
+    static BY_NAME: LazyLock<ByName<&Action>> =
         LazyLock::new(|| by_name(ACTIONS.iter().map(|action| (action.spec, action))));
     BY_NAME.get(name).copied()
 }

@@ -9,6 +9,7 @@ mod specs;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use foldhash::fast::RandomState;
 use windlass_modules::kubernetes::{core as cluster, variables as cluster_variables};
 use windlass_modules::{Opt, Spec, archive, commands, files as file_modules, http, registry, system};
 
@@ -89,17 +90,20 @@ const ACTIONS: &[Action] = &[
 ];
 
 fn action(name: &str) -> Option<&'static Action> {
-    static BY_NAME: LazyLock<HashMap<String, &Action>> =
+    static BY_NAME: LazyLock<ByName<&Action>> =
         LazyLock::new(|| by_name(ACTIONS.iter().map(|action| (action.spec, action))));
     BY_NAME.get(name).copied()
 }
 
+/// Index by name. Each task on each host looks up its action several times.
+pub(crate) type ByName<T> = HashMap<String, T, RandomState>;
+
 /// Indexes entries by all names they answer to; the first entry for a name counts.
-pub(crate) fn by_name<T>(all: impl Iterator<Item = (&'static Spec, T)>) -> HashMap<String, T>
+pub(crate) fn by_name<T>(all: impl Iterator<Item = (&'static Spec, T)>) -> ByName<T>
 where
     T: Copy,
 {
-    let mut found = HashMap::new();
+    let mut found = ByName::default();
     for (spec, thing) in all {
         for name in spec.all_names() {
             found.entry(name).or_insert(thing);
@@ -205,7 +209,7 @@ pub(crate) fn specs() -> impl Iterator<Item = &'static Spec> {
 
 /// Spec of an action or module by its short or qualified name.
 pub(crate) fn spec(name: &str) -> Option<&'static Spec> {
-    static BY_NAME: LazyLock<HashMap<String, &Spec>> = LazyLock::new(|| by_name(specs().map(|spec| (spec, spec))));
+    static BY_NAME: LazyLock<ByName<&Spec>> = LazyLock::new(|| by_name(specs().map(|spec| (spec, spec))));
     BY_NAME.get(name).copied()
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn truth(value: &Value) -> bool {
 /// A task's result: Ansible's keys in the order they were set.
 #[derive(Debug, Clone, Default)]
 pub struct TaskResult {
-    values: IndexMap<Arc<str>, Value, RandomState>,
+    /// Shared with copies, of which each task on a host makes several: of its part, its outcome and its event.
+    values: Arc<IndexMap<Arc<str>, Value, RandomState>>,
     /// Error message with its position in the project's files, if `msg` lacks the position.
     report: Option<Arc<str>>,
     /// The message has no position, so the report must be shown.
@@ -39,7 +40,8 @@ pub struct TaskResult {
     args: Option<Arc<Arguments>>,
     /// Path that the action's rendered arguments name, kept if it changed something.
     target: Option<Arc<str>>,
-    effects: Vec<Effect>,
+    /// Shared with copies too: a host's facts are many.
+    effects: Arc<[Effect]>,
     /// The registered entries, if large ones of them are on disk.
     on_disk: Option<Value>,
     /// Reason why a plan cannot know the result.
@@ -76,7 +78,8 @@ impl From<HostResult> for TaskResult {
     fn from(answer: HostResult) -> TaskResult {
         let HostResult { values, facts, is_interrupted, .. } = answer;
         let traits = Traits { is_interrupted, ..Traits::default() };
-        TaskResult { values, effects: facts.map(Effect::Facts).into_iter().collect(), traits, ..TaskResult::default() }
+        let effects = facts.map(Effect::Facts).into_iter().collect();
+        TaskResult { values: Arc::new(values), effects, traits, ..TaskResult::default() }
     }
 }
 
@@ -105,7 +108,7 @@ impl TaskResult {
     pub fn only(&self, keys: &[&str]) -> TaskResult {
         let kept = self.values.iter().filter(|(key, _)| keys.contains(&&***key));
         TaskResult {
-            values: kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect(),
+            values: Arc::new(kept.map(|(key, value)| (Arc::clone(key), value.clone())).collect()),
             unknown: self.unknown.clone(),
             ..TaskResult::default()
         }
@@ -129,13 +132,15 @@ impl TaskResult {
 
     /// Adds a change of the run. Only actions of the controller create one.
     pub fn with_effect(mut self, effect: Effect) -> TaskResult {
-        self.effects.push(effect);
+        self.effects = self.effects.iter().cloned().chain([effect]).collect();
         self
     }
 
     /// Drops changes of the run that are not to be kept.
     pub(crate) fn retain_effects(&mut self, keep: impl FnMut(&mut Effect) -> bool) {
-        self.effects.retain_mut(keep);
+        let mut effects = self.effects.to_vec();
+        effects.retain_mut(keep);
+        self.effects = effects.into();
     }
 
     /// Changes of the run other than the registered result.
@@ -265,7 +270,7 @@ impl TaskResult {
     /// Sets a key.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.on_disk = None;
-        self.values.insert(key.into(), value.into());
+        Arc::make_mut(&mut self.values).insert(key.into(), value.into());
     }
 
     /// Adds `stdout_lines` and `stderr_lines`.
@@ -281,7 +286,7 @@ impl TaskResult {
     /// Removes a key and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.on_disk = None;
-        self.values.shift_remove(key)
+        if self.values.contains_key(key) { Arc::make_mut(&mut self.values).shift_remove(key) } else { None }
     }
 
     /// Value of a key.
@@ -367,7 +372,10 @@ impl TaskResult {
     /// knows all.
     pub(crate) fn shed(&mut self, least: usize) {
         // Whether a loop failed follows from its items.
-        self.values.retain(|key, value| &**key == "results" || size(value).memory <= least);
+        let is_kept = |key: &Arc<str>, value: &Value| &**key == "results" || size(value).memory <= least;
+        if !self.values.iter().all(|(key, value)| is_kept(key, value)) {
+            Arc::make_mut(&mut self.values).retain(|key, value| is_kept(key, value));
+        }
     }
 
     /// The registered entries as a template value.

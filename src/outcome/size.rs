@@ -82,11 +82,24 @@ struct Walk {
 impl Walk {
     /// Counts a value without its members.
     fn count(&mut self, value: &Value) {
-        self.total = self.total + own(value);
-        let has_members = value.as_object().is_some_and(|object| object.repr() != ObjectRepr::Plain);
-        if has_members && data_of::<Spilled>(value).is_none() && data_of::<Lines>(value).is_none() {
-            self.containers.push(value.clone());
+        let Some(object) = value.as_object() else {
+            return self.add(Size::in_memory(value.as_bytes().map_or(0, <[u8]>::len)));
+        };
+        if let Some(spilled) = data_of::<Spilled>(value) {
+            self.add(spilled.size());
+        } else if let Some(lines) = data_of::<Lines>(value) {
+            self.add(Size::in_memory(lines.memory()));
+        } else {
+            self.add(Size::default());
+            if object.repr() != ObjectRepr::Plain {
+                self.containers.push(value.clone());
+            }
         }
+    }
+
+    /// Adds a value with these bytes of its own.
+    fn add(&mut self, own: Size) {
+        self.total = self.total + Size::in_memory(VALUE) + own;
     }
 
     /// Counts the members of a list, or keys and values of a mapping.
@@ -110,18 +123,6 @@ impl Walk {
             }
         }
     }
-}
-
-fn own(value: &Value) -> Size {
-    let value_alone = Size::in_memory(VALUE);
-    if let Some(spilled) = data_of::<Spilled>(value) {
-        return value_alone + spilled.size();
-    }
-    let bytes = match data_of::<Lines>(value) {
-        Some(lines) => lines.memory(),
-        None => value.as_bytes().map_or(0, <[u8]>::len),
-    };
-    value_alone + Size::in_memory(bytes)
 }
 
 #[cfg(test)]
