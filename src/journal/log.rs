@@ -97,7 +97,7 @@ impl Log {
 
     /// Appends a line and returns its number for [`Log::durable`]. After a failure nothing more is written, because a
     /// line after a partial one would be damaged.
-    pub(super) fn append(&self, lane: Lane, line: &str) -> u64 {
+    pub(super) fn append(&self, lane: Lane, line: &[u8]) -> u64 {
         let ledger = match lane {
             Lane::Run => None,
             Lane::Handlers(number) => match self.shared.handlers.get(number) {
@@ -150,10 +150,10 @@ impl Drop for Log {
 }
 
 impl Shared {
-    fn write(&self, file: &Mutex<File>, line: &str) {
+    fn write(&self, file: &Mutex<File>, line: &[u8]) {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         if self.failure.get().is_none()
-            && let Err(error) = file.write_all(line.as_bytes())
+            && let Err(error) = file.write_all(line)
         {
             self.fail(&error);
         }
@@ -205,7 +205,7 @@ mod tests {
         let path = folder.path().join("log");
         let log =
             Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned(), Box::new(|_| {})).unwrap();
-        let line = log.append(Lane::Run, "one\n");
+        let line = log.append(Lane::Run, b"one\n");
         log.durable(line).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
         assert_eq!(log.failure(), None);
@@ -218,8 +218,8 @@ mod tests {
         let count = Arc::clone(&told);
         let on_failure = Box::new(move |_: &str| *count.lock().unwrap() += 1);
         let log = Log::start(full, Vec::new(), PathBuf::from("/dev"), on_failure).unwrap();
-        log.append(Lane::Run, "one\n");
-        log.append(Lane::Run, "two\n");
+        log.append(Lane::Run, b"one\n");
+        log.append(Lane::Run, b"two\n");
         assert!(log.failure().is_some());
         assert_eq!(*told.lock().unwrap(), 1);
         log.close();

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::io;
 
 use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 use windlass_template::{Edited, Value};
 
-use crate::outcome::TaskResult;
+use crate::outcome::{Arguments, TaskResult};
 use crate::output::{MASK, Secrets, WORDS};
 
 /// Maximum size of a fact in the journal, as JSON in bytes.
@@ -28,28 +29,10 @@ pub(super) fn text(text: &str, secrets: &Secrets) -> String {
     secrets.mask(text)
 }
 
-/// JSON text of an object, from fields whose values are JSON texts. Empty without fields.
-#[derive(Default)]
-struct Object(String);
-
-impl Object {
-    fn add(&mut self, name: &str, value: &str) {
-        let begin = if self.0.is_empty() { "{" } else { "," };
-        self.0.extend([begin, &Json::from(name).to_string(), ":", value]);
-    }
-
-    fn finish(mut self) -> String {
-        if !self.0.is_empty() {
-            self.0.push('}');
-        }
-        self.0
-    }
-}
-
-/// JSON text of the new group, new host and small facts of a result, with every secret masked. Facts with a secret are
-/// left out.
+/// JSON text of a result's new group, new host and small facts, with every secret masked; empty if there are none.
+/// Facts with a secret are left out.
 pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> String {
-    let mut effect = Object::default();
+    let mut parts = Vec::new();
     for name in ["add_group", "parent_groups", "add_host"] {
         let Some(value) = result.get(name) else { continue };
         let mut json = windlass_template::to_json(value);
@@ -60,14 +43,20 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> String {
         secrets.mask_json(&mut json);
         let text = json.to_string();
         if text.len() <= CHANGE {
-            effect.add(name, &text);
+            parts.push(format!("\"{name}\":{text}"));
         }
     }
     let facts = result.get("ansible_facts").and_then(Value::as_object);
-    let mut known = Object::default();
+    let known = facts.map(|facts| small_facts(facts.try_iter_pairs().into_iter().flatten(), secrets));
+    parts.extend(known.filter(|text| !text.is_empty()).map(|text| format!("\"ansible_facts\":{{{text}}}")));
+    if parts.is_empty() { String::new() } else { format!("{{{}}}", parts.join(",")) }
+}
+
+/// Members of a JSON object: the facts that are small and hold no secret.
+fn small_facts(facts: impl Iterator<Item = (Value, Value)>, secrets: &Secrets) -> String {
+    let mut known = Vec::new();
     let mut left = FACTS;
-    let mut room = [0; FACT];
-    for (key, value) in facts.iter().filter_map(|facts| facts.try_iter_pairs()).flatten() {
+    for (key, value) in facts {
         let Some(name) = key.as_str().filter(|name| !PRIVATE.contains(name)) else { continue };
         let is_masked = Cell::new(false);
         let mask = |text: &str| {
@@ -75,28 +64,44 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> String {
             is_masked.set(true);
             Some(masked)
         };
+        let before = known.len();
+        if before > 0 {
+            known.push(b',');
+        }
         // A host may report large facts, which are not copied.
         let most = FACT.min(left).saturating_sub(name.len());
-        let text = room.get_mut(..most).and_then(|room| text_within(&Edited::new(&value, &mask), room));
-        if let Some(text) = text.filter(|_| !is_masked.get()) {
-            left -= name.len() + text.len();
-            known.add(name, text);
+        let is_named = serde_json::to_writer(&mut known, name).is_ok();
+        known.push(b':');
+        let start = known.len();
+        let mut fact = Limited { text: &mut known, most: start + most };
+        let is_small = serde_json::to_writer(&mut fact, &Edited::new(&value, &mask)).is_ok();
+        if is_named && is_small && !is_masked.get() {
+            left -= name.len() + known.len() - start;
+        } else {
+            known.truncate(before);
         }
     }
-    let known = known.finish();
-    if !known.is_empty() {
-        effect.add("ansible_facts", &known);
-    }
-    effect.finish()
+    String::from_utf8(known).unwrap_or_default()
 }
 
-/// JSON text of a value, if the room is enough for it.
-fn text_within<'a>(value: &impl Serialize, room: &'a mut [u8]) -> Option<&'a str> {
-    let mut left = &mut *room;
-    // A writer to a slice fails once that is full.
-    serde_json::to_writer(&mut left, value).ok()?;
-    let left = left.len();
-    std::str::from_utf8(room.get(..room.len() - left)?).ok()
+/// A text that does not grow beyond a length.
+struct Limited<'a> {
+    text: &'a mut Vec<u8>,
+    most: usize,
+}
+
+impl io::Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.text.len() + bytes.len() > self.most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Serialises a result with every secret masked, in keys, texts and numbers.
@@ -177,25 +182,89 @@ const SECRET: &[&str] = &[
     "token",
 ];
 
-/// Masks arguments of a task and cuts long texts.
-pub(super) fn arguments(args: &mut Json, secrets: &Secrets) {
-    // Masked first: a cut secret would not be found.
-    secrets.mask_json(args);
-    hide(args);
+/// Arguments of a task for the journal.
+pub(crate) enum Given<'a> {
+    /// Rendered values without secret options.
+    Values(&'a Arguments),
+    /// An object in which the values of secret options are replaced.
+    Object(Json),
+}
+
+/// JSON text of a task's arguments, with secrets masked and long texts cut. `None` if JSON cannot represent them.
+pub(super) fn arguments(given: Given<'_>, secrets: &Secrets) -> Option<String> {
+    match given {
+        // Most tasks have a few texts and flags, for which a tree would take longer than the rest.
+        Given::Values(values) if values.values().all(is_scalar) => {
+            serde_json::to_string(&Scalars { values, secrets }).ok()
+        }
+        Given::Values(values) => {
+            let entries = values.iter().map(|(name, value)| (name.to_string(), windlass_template::to_json(value)));
+            arguments(Given::Object(Json::Object(entries.collect())), secrets)
+        }
+        Given::Object(mut object) => {
+            // Masked first: a cut secret would not be found.
+            secrets.mask_json(&mut object);
+            hide(&mut object);
+            serde_json::to_string(&object).ok()
+        }
+    }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
+}
+
+/// Serialises arguments none of which has members, with secrets masked and long texts cut.
+struct Scalars<'a> {
+    values: &'a Arguments,
+    secrets: &'a Secrets,
+}
+
+impl Serialize for Scalars<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mask = |text: &str| match self.secrets.masked(text) {
+            Cow::Owned(masked) => Some(cut(&masked).unwrap_or(masked)),
+            Cow::Borrowed(text) => cut(text),
+        };
+        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        for (name, value) in self.values {
+            let name = self.secrets.masked(name);
+            let is_flag = matches!(value.kind(), ValueKind::None | ValueKind::Undefined | ValueKind::Bool);
+            if is_secret(&name) && !is_flag {
+                map.serialize_entry(&name, MASK)?;
+            } else {
+                map.serialize_entry(&name, &Edited::new(value, &mask))?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// The start of a text that is too long; `None` if it is not.
+fn cut(text: &str) -> Option<String> {
+    let left_out = text.len().checked_sub(TEXT).filter(|left_out| *left_out > 0)?;
+    let start = text.get(..text.floor_char_boundary(TEXT)).unwrap_or_default();
+    Some(format!("{start}... ({left_out} bytes more)"))
+}
+
+/// Whether the values of this name are secret.
+fn is_secret(name: &str) -> bool {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let name = if is_plain { Cow::Borrowed(name) } else { name.to_lowercase().replace('-', "_").into() };
+    SECRET.iter().any(|part| name.contains(part))
 }
 
 fn hide(value: &mut Json) {
     match value {
-        Json::String(text) if text.len() > TEXT => {
-            let left_out = text.len() - TEXT;
-            text.truncate(text.floor_char_boundary(TEXT));
-            text.push_str(&format!("... ({left_out} bytes more)"));
+        Json::String(text) => {
+            if let Some(start) = cut(text) {
+                *text = start;
+            }
         }
         Json::Array(values) => values.iter_mut().for_each(hide),
         Json::Object(fields) => {
             for (name, value) in fields {
-                let name = name.to_lowercase().replace('-', "_");
-                match SECRET.iter().any(|part| name.contains(part)) && !value.is_null() && !value.is_boolean() {
+                match is_secret(name) && !value.is_null() && !value.is_boolean() {
                     true => *value = Json::from(MASK),
                     false => hide(value),
                 }
@@ -242,12 +311,10 @@ mod tests {
             "ansible_long": "x".repeat(2000),
         });
         let result = TaskResult::new().with("ansible_facts", windlass_template::from_json(&facts));
-        let expected = json!({"ansible_facts": {"ansible_os_family": "Debian"}});
-        let read = |result| serde_json::from_str::<Json>(&effect(result, &secrets)).unwrap();
-        assert_eq!(read(&result), expected);
+        assert_eq!(effect(&result, &secrets), r#"{"ansible_facts":{"ansible_os_family":"Debian"}}"#);
         let group = TaskResult::new().with("add_group", "hunter2-secret").with("changed", true);
-        assert_eq!(read(&group), json!({"add_group": "********"}));
-        assert_eq!(effect(&TaskResult::new(), &secrets), "");
+        assert_eq!(effect(&group, &secrets), r#"{"add_group":"********"}"#);
+        assert_eq!(effect(&TaskResult::unchanged(), &secrets), "");
     }
 
     #[test]
@@ -255,12 +322,23 @@ mod tests {
         let secrets = Secrets::default();
         secrets.add("correct horse");
         let long = "x".repeat(TEXT + 5);
-        let body = json!({"api_token": "abc", "text": "a correct horse", "credentials": {"a": ["b"]}, "tokens": false});
-        let mut args = json!({"body": body, "headers": {"X-Api-Key": "abc"}, "content": long, "mode": 420});
-        arguments(&mut args, &secrets);
         let cut = format!("{}... (5 bytes more)", "x".repeat(TEXT));
-        let body = json!({"api_token": MASK, "text": "a ********", "credentials": MASK, "tokens": false});
-        assert_eq!(args, json!({"body": body, "headers": {"X-Api-Key": MASK}, "content": cut, "mode": 420}));
+        let body = json!({"api_token": "abc", "text": "a correct horse", "credentials": {"a": ["b"]}, "tokens": false});
+        let hidden = json!({"api_token": MASK, "text": "a ********", "credentials": MASK, "tokens": false});
+        let shown = |args: Json| {
+            let args = args.as_object().unwrap().iter();
+            let values: Arguments =
+                args.map(|(name, value)| (name.as_str().into(), windlass_template::from_json(value))).collect();
+            serde_json::from_str::<Json>(&arguments(Given::Values(&values), &secrets).unwrap()).unwrap()
+        };
+        let args = json!({"body": body, "headers": {"X-Api-Key": "abc"}, "content": long, "mode": 420});
+        let expected = json!({"body": hidden, "headers": {"X-Api-Key": MASK}, "content": cut, "mode": 420});
+        assert_eq!(shown(args), expected);
+        let args =
+            json!({"X-Api-Key": "abc", "content": long, "mode": 420, "token": null, "secret": 1, "a": "correct horse"});
+        let expected =
+            json!({"X-Api-Key": MASK, "content": cut, "mode": 420, "token": null, "secret": MASK, "a": MASK});
+        assert_eq!(shown(args), expected, "without members");
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod follow;
 mod forecast;
 mod inputs;
 mod ledger;
+mod line;
 mod log;
 mod mask;
 mod reader;
@@ -45,11 +46,12 @@ pub(crate) use inputs::new_salt;
 pub(crate) use inputs::shown_arguments;
 pub(crate) use ledger::is_same;
 pub use ledger::{Ledger, Pending, PlayKey};
+pub(crate) use mask::Given;
 pub use reader::{Damage, Journal, read, read_file, read_header};
 pub use record::{
     Alive, At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
 };
-pub(crate) use recorder::{Place, Recorder, Recording, Start, Traits};
+pub(crate) use recorder::{Place, Recorder, Recording, Spot, Start, Traits};
 pub use replay::{Replay, Step};
 pub(crate) use replay::{Restored, SentBefore};
 pub(crate) use resume::has_begun;

@@ -1,5 +1,6 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,17 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use windlass_template::Read;
 
 use super::fingerprint::{fingerprint, is_compared, may_differ, renewed, without_secrets};
 use super::inputs::Inputs;
 use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
+use super::line::Line;
 use super::log::{Lane, Log};
-use super::mask;
+use super::mask::{self, Given};
 use super::reader::Journal;
-use super::record::{At, Done, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
+use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, Status, Withheld};
 use super::replay::{Replay, Restored, SentBefore, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
@@ -45,10 +46,23 @@ pub(crate) struct Start<'a> {
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
 }
 
+/// Position of a task, with its JSON text. Hosts in lockstep share it.
+#[derive(Debug)]
+pub(crate) struct Spot {
+    at: At,
+    json: String,
+}
+
+impl From<At> for Spot {
+    fn from(at: At) -> Spot {
+        Spot { json: serde_json::to_string(&at).unwrap_or_default(), at }
+    }
+}
+
 /// A running task's position in the journal.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) at: At,
+    spot: Arc<Spot>,
     pub(crate) play: PlayKey,
     /// Address of the host; empty if no variable names it.
     pub(crate) address: Arc<str>,
@@ -90,8 +104,17 @@ struct Clock {
 
 impl Place {
     /// A position for which nothing has been sent.
-    pub(crate) fn new(at: At, play: PlayKey, address: Arc<str>, traits: Traits) -> Place {
-        Place { at, play, address, traits, sent: Mutex::default(), clock: Mutex::default() }
+    pub(crate) fn new(spot: Arc<Spot>, play: PlayKey, address: Arc<str>, traits: Traits) -> Place {
+        Place { spot, play, address, traits, sent: Mutex::default(), clock: Mutex::default() }
+    }
+
+    fn at(&self) -> &At {
+        &self.spot.at
+    }
+
+    /// Begins a record of the task on a host.
+    fn line(&self, kind: &str, host: &str, room: usize) -> Line {
+        Line::new(kind, &self.spot.json, host, room)
     }
 
     /// Notes that the task starts in its turn.
@@ -125,12 +148,29 @@ fn times(start: Instant, end: Instant) -> (u64, u64) {
     (millis(since.saturating_sub(start.elapsed())), millis(end.saturating_duration_since(start)))
 }
 
-/// JSON text of a record or result. A text that grows is copied, and all copies are zeroed, so it begins with room.
-fn json(value: &impl Serialize) -> Option<String> {
-    const USUAL: usize = 1 << 10;
-    let mut text = Vec::with_capacity(USUAL);
-    serde_json::to_writer(&mut text, value).ok()?;
-    String::from_utf8(text).ok()
+/// A record or event as a line.
+fn line(value: &impl Serialize) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
+
+fn status(result: &TaskResult, ignored: bool) -> Status {
+    Status {
+        changed: result.changed(),
+        failed: result.failed(),
+        skipped: result.is_skipped(),
+        unreachable: result.is_unreachable(),
+        ignored,
+    }
+}
+
+/// Bytes that a record's line reserves for a result: as many as its texts have, with some for escapes and other values.
+/// Few results are larger than the most.
+fn room(result: &TaskResult) -> usize {
+    const MOST: usize = 64 << 10;
+    let texts: usize = result.iter().map(|(key, value)| key.len() + value.as_str().map_or(8, str::len)).sum();
+    (texts + texts / 8).min(MOST)
 }
 
 /// Journal of the current run.
@@ -295,28 +335,13 @@ impl Recorder {
     }
 
     fn append(&self, record: &Record) -> u64 {
-        self.append_with(record, &[])
-    }
-
-    /// Appends a record, in which the named fields are empty, with the JSON texts of these fields. Long loops have many
-    /// results: building each as a tree first would take most of the journal's time.
-    fn append_with(&self, record: &Record, fields: &[(&str, &str)]) -> u64 {
-        let Some(mut line) = json(record) else { return 0 };
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            line.pop();
-            line.reserve(value.len() + 16);
-            line.extend([",\"", name, "\":", value, "}"]);
-        }
-        line.push('\n');
-        self.log.append(Lane::Run, &line)
+        line(record).map_or(0, |line| self.log.append(Lane::Run, &line))
     }
 
     /// Appends to the ledger of the file that contains the play. A dry run has no ledgers.
     fn note(&self, play: &PlayKey, event: &Event) -> u64 {
         let Some(number) = self.ledgers.get(&play.file).filter(|_| !self.check) else { return 0 };
-        let Some(mut line) = json(event) else { return 0 };
-        line.push('\n');
-        self.log.append(Lane::Handlers(*number), &line)
+        line(event).map_or(0, |line| self.log.append(Lane::Handlers(*number), &line))
     }
 
     fn masked(&self, texts: &[String]) -> Vec<String> {
@@ -368,12 +393,12 @@ impl Recorder {
 
     /// Records that a task is about to be sent, the first time with its arguments. If it may notify handlers that are
     /// not certain to run, returns the number of the line that must be durable before a change counts.
-    pub(crate) fn sent(
+    pub(crate) fn sent<'a>(
         &self,
         place: &Place,
         host: &str,
         notify: Vec<String>,
-        args: impl FnOnce() -> Option<Json>,
+        args: impl FnOnce() -> Option<Given<'a>>,
     ) -> Option<u64> {
         let mut last = 0;
         let new = {
@@ -384,14 +409,13 @@ impl Recorder {
             let new: Vec<String> = notify.into_iter().filter(is_new).collect();
             known.extend(new.iter().cloned());
             if is_first || !new.is_empty() {
-                let record = Record::Sent(Sent {
-                    at: place.at.clone(),
-                    host: host.to_owned(),
-                    notify: self.masked(&new),
-                    args: Map::new(),
-                });
-                let args = if is_first { args().and_then(|args| self.arguments(args)) } else { None };
-                last = self.append_with(&record, &[("args", &args.unwrap_or_default())]);
+                let mut line = place.line("sent", host, 0);
+                line.list("notify", &self.masked(&new));
+                if let Some(args) = if is_first { args() } else { None } {
+                    let text = mask::arguments(args, &self.secrets);
+                    line.text("args", text.as_deref().filter(|text| text.len() <= ARGUMENTS).unwrap_or_default());
+                }
+                last = self.log.append(Lane::Run, &line.end());
             }
             new
         };
@@ -424,7 +448,7 @@ impl Recorder {
 
     fn entry(&self, place: &Place, host: &str, handler: &str) -> Entry {
         Entry {
-            task: format!("{} ({})", place.at.task, place.at.path),
+            task: format!("{} ({})", place.at().task, place.at().path),
             when: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             ..self.named((host, &place.address), &place.play, handler)
         }
@@ -440,31 +464,25 @@ impl Recorder {
         part: &(TaskResult, Option<String>),
         no_log: bool,
     ) {
-        let effect = self.effect(action, &part.0, no_log);
         let (delegate, lost) = self.delegate(part);
-        let (result, withheld, status) = self.captured(action, &part.0, false, no_log);
         let (start, took) = place.item_times().unzip();
-        let record = Record::Item(Box::new(ItemDone {
-            at: place.at.clone(),
-            host: host.to_owned(),
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            action: self.action(action),
-            status,
-            delegate,
-            result: Map::new(),
-            withheld: withheld.or(lost),
-            effect: Map::new(),
-            start,
-            took,
-        }));
-        self.append_with(&record, &[("effect", &effect), ("result", &result)]);
+        let mut line = place.line("item", host, room(&part.0));
+        line.field("index", &u32::try_from(index).unwrap_or(u32::MAX));
+        line.field("action", &*self.action(action));
+        line.field("status", &status(&part.0, false));
+        let withheld = self.result(&mut line, action, &part.0, no_log);
+        line.option("delegate", delegate);
+        line.option("withheld", withheld.or(lost));
+        line.text("effect", &self.effect(action, &part.0, no_log));
+        line.option("start", start);
+        line.option("took", took);
+        self.log.append(Lane::Run, &line.end());
     }
 
     /// Records the result of a task on a host. Its notifications count from now on.
     pub(crate) fn done(&self, place: &Place, outcome: &HostOutcome, recorded: Recording<'_>) {
         let Recording { looped, kept, no_log, report } = recorded;
-        let effect = self.effect(&outcome.action, &outcome.result, no_log);
-        let (result, withheld, status) = self.captured(&outcome.action, &outcome.result, outcome.ignored, no_log);
+        let status = status(&outcome.result, outcome.ignored);
         let (delegate, lost) =
             outcome.parts.first().filter(|_| !looped).map(|part| self.delegate(part)).unwrap_or_default();
         for handler in &outcome.notify {
@@ -482,27 +500,22 @@ impl Recorder {
         }
         let (start, took) = place.task_times().unzip();
         let rescued = status.failed && !status.ignored && place.traits.rescuable;
-        let record = Record::Done(Box::new(Done {
-            at: place.at.clone(),
-            host: outcome.host.to_string(),
-            action: self.action(&outcome.action),
-            status,
-            once: place.traits.once,
-            handler: place.traits.handler,
-            rescuable: place.traits.rescuable,
-            kept: kept || rescued,
-            items: looped.then(|| u32::try_from(outcome.parts.len()).unwrap_or(u32::MAX)),
-            notify: self.masked(&outcome.notify),
-            delegate,
-            delegate_facts: outcome.delegate_facts,
-            result: Map::new(),
-            withheld: withheld.or(lost),
-            effect: Map::new(),
-            start,
-            took,
-            report: report.map(|report| self.excerpt(report)),
-        }));
-        self.append_with(&record, &[("effect", &effect), ("result", &result)]);
+        let Traits { once, handler, rescuable } = place.traits;
+        let mut line = place.line("done", &outcome.host, room(&outcome.result));
+        line.field("action", &*self.action(&outcome.action));
+        line.field("status", &status);
+        line.flags(&[("once", once), ("handler", handler), ("rescuable", rescuable), ("kept", kept || rescued)]);
+        line.option("items", looped.then(|| u32::try_from(outcome.parts.len()).unwrap_or(u32::MAX)));
+        line.list("notify", &self.masked(&outcome.notify));
+        let withheld = self.result(&mut line, &outcome.action, &outcome.result, no_log);
+        line.option("delegate", delegate);
+        line.flags(&[("delegate_facts", outcome.delegate_facts)]);
+        line.option("withheld", withheld.or(lost));
+        line.text("effect", &self.effect(&outcome.action, &outcome.result, no_log));
+        line.option("start", start);
+        line.option("took", took);
+        line.option("report", report.map(|report| self.excerpt(report)));
+        self.log.append(Lane::Run, &line.end());
     }
 
     /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
@@ -513,8 +526,8 @@ impl Recorder {
     }
 
     /// Name of an action. A template may have produced that of a module of the project.
-    fn action(&self, action: &str) -> String {
-        if crate::builtin::is_known(action) { action.to_owned() } else { mask::text(action, &self.secrets) }
+    fn action<'a>(&self, action: &'a str) -> Cow<'a, str> {
+        if crate::builtin::is_known(action) { Cow::Borrowed(action) } else { self.secrets.masked(action) }
     }
 
     /// A masked error report, cut at its limit.
@@ -527,19 +540,13 @@ impl Recorder {
         text
     }
 
-    /// JSON text of arguments for the journal; `None` if they are too long.
-    fn arguments(&self, mut args: Json) -> Option<String> {
-        mask::arguments(&mut args, &self.secrets);
-        json(&args).filter(|text| text.len() <= ARGUMENTS)
-    }
-
     /// Records that a task sent behind a failed one was not run.
     pub(crate) fn not_run(&self, place: &Place, host: &str) {
         let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
         sent.iter().for_each(|handler| _ = self.note(&place.play, &Event::Not(self.entry(place, host, handler))));
     }
 
-    /// JSON text of groups, hosts or facts that a task added to the run, for explanations.
+    /// JSON text of groups, hosts or facts that a task added to the run, for explanations; empty if there are none.
     fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> String {
         let has_effect = matches!(action, "add_host" | "gather_facts" | "group_by" | "setup");
         if no_log || result.is_secret() || !has_effect {
@@ -548,63 +555,51 @@ impl Recorder {
         mask::effect(result, &self.secrets)
     }
 
-    /// JSON text of a result for the journal, the reason if it is incomplete, and its flags.
-    fn captured(
-        &self,
-        action: &str,
-        result: &TaskResult,
-        ignored: bool,
-        no_log: bool,
-    ) -> (String, Option<Withheld>, Status) {
-        let status = Status {
-            changed: result.changed(),
-            failed: result.failed(),
-            skipped: result.is_skipped(),
-            unreachable: result.is_unreachable(),
-            ignored,
-        };
-        let withheld = |reason| (String::new(), Some(reason), status);
+    /// Adds a masked result to a record, unless it is withheld. Returns the reason if it is incomplete.
+    fn result(&self, line: &mut Line, action: &str, result: &TaskResult, no_log: bool) -> Option<Withheld> {
         if crate::builtin::is_repeated_on_resume(action) || result.is_predicted() {
-            return withheld(Withheld::Again);
+            return Some(Withheld::Again);
         }
         if no_log || result.is_secret() {
-            return withheld(Withheld::NoLog);
+            return Some(Withheld::NoLog);
         }
         let size: usize = result.iter().filter_map(|(_, value)| value.as_str()).map(str::len).sum();
         if size > RESULT {
-            return withheld(Withheld::Size);
+            return Some(Withheld::Size);
         }
         let fields = mask::Fields::new(result, &self.secrets);
-        let Some(text) = json(&fields) else { return withheld(Withheld::Size) };
-        (text, fields.is_masked().then_some(Withheld::Masked), status)
+        if !line.field("result", &fields) {
+            return Some(Withheld::Size);
+        }
+        fields.is_masked().then_some(Withheld::Masked)
     }
 
     /// Outcome of a task on a host in the resumed run.
     pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
-        match replay.step(&place.at, host, place.traits.once) {
+        match replay.step(place.at(), host, place.traits.once) {
             // Of its handlers, the ledger has the ones that did not run: this run took them over at its start.
             Step::Done(done, items) => return Restored::Done(done, items),
             Step::Again(Withheld::Again) | Step::Run(false) => {}
             Step::Again(reason) => {
-                tell(format!("{} on {host} runs again: {}", place.at.task, reason.reason()));
+                tell(format!("{} on {host} runs again: {}", place.at().task, reason.reason()));
             }
             Step::Run(true) if self.leads > 0 && replay.was_of_several() => {
                 tell(format!(
                     "{} on {host} was sent before the run stopped. It runs now if it did not begin; otherwise the host \
                      has its result.",
-                    place.at.task
+                    place.at().task
                 ));
             }
             Step::Run(true) => {
-                let from = match replay.items_done(&place.at, host) {
+                let from = match replay.items_done(place.at(), host) {
                     (0, 0) => String::new(),
                     (first, all) if first == all => format!(" from item {} of its loop on", first + 1),
                     (_, all) => format!(" without the {all} items of its loop that have an outcome"),
                 };
                 tell(format!(
                     "{} on {host} was sent before the run stopped, and may have run already. It runs again{from}.",
-                    place.at.task
+                    place.at().task
                 ));
             }
         }
@@ -625,12 +620,12 @@ impl Recorder {
 
     /// Outcome of an item whose loop the resumed run started.
     pub(crate) fn restored_item(&self, place: &Place, host: &str, index: usize) -> Option<&ItemDone> {
-        self.replay.as_ref()?.item(&place.at, host, u32::try_from(index).ok()?)
+        self.replay.as_ref()?.item(place.at(), host, u32::try_from(index).ok()?)
     }
 
     /// Whether the resumed run completed an item of a loop.
     pub(crate) fn has_restored_items(&self, place: &Place, host: &str) -> bool {
-        self.replay.as_ref().is_some_and(|replay| replay.items_done(&place.at, host).1 > 0)
+        self.replay.as_ref().is_some_and(|replay| replay.items_done(place.at(), host).1 > 0)
     }
 
     /// Whether more tasks of a host may be restored from the resumed run.

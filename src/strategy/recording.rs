@@ -12,7 +12,7 @@ use super::play::{Batch, HostRun};
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
 use crate::error::Error;
-use crate::journal::{At, Done, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Status, Traits};
+use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Spot, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::Event;
 use crate::plan::Position;
@@ -45,7 +45,7 @@ impl Batch {
         once: bool,
     ) -> Option<Arc<Place>> {
         self.shared.recorder()?;
-        Some(self.place(task, host, self.at(task, position), once))
+        Some(self.place(task, host, self.spot(task, position), once))
     }
 
     pub(super) fn at(&self, task: &Arc<Task>, position: &Position) -> At {
@@ -53,11 +53,15 @@ impl Batch {
         At { play, batch, path: position.to_string().into(), task: label::with_position(task).into() }
     }
 
-    fn place(&self, task: &Arc<Task>, host: &Arc<str>, at: At, once: bool) -> Arc<Place> {
+    fn spot(&self, task: &Arc<Task>, position: &Position) -> Arc<Spot> {
+        Arc::new(self.at(task, position).into())
+    }
+
+    fn place(&self, task: &Arc<Task>, host: &Arc<str>, spot: Arc<Spot>, once: bool) -> Arc<Place> {
         let run = self.hosts.get(host);
         let rescuable = run.is_some_and(|run| run.cursor.would_rescue());
         let address = run.map(|run| Arc::clone(&run.address)).unwrap_or_default();
-        Arc::new(Place::new(at, self.key.clone(), address, Traits { once, handler: task.handler, rescuable }))
+        Arc::new(Place::new(spot, self.key.clone(), address, Traits { once, handler: task.handler, rescuable }))
     }
 
     /// Places of a task on these hosts, and the outcomes the resumed run recorded there.
@@ -65,18 +69,18 @@ impl Batch {
         let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
         recorder.files(&self.shared.files);
         // Hosts in lockstep share a position.
-        let mut last: Option<(&Position, At)> = None;
+        let mut last: Option<(&Position, Arc<Spot>)> = None;
         let recorded = |host: &Arc<str>| {
             let Some(position) = self.hosts.get(host).and_then(|run| run.at.as_ref()) else {
                 return Recorded::default();
             };
             let ahead = self.windows.get(host).and_then(|window| window.place_of(task.id));
             let place = ahead.unwrap_or_else(|| {
-                let (_, at) = match last.take() {
+                let (_, spot) = match last.take() {
                     Some(known) if known.0 == position => last.insert(known),
-                    _ => last.insert((position, self.at(task, position))),
+                    _ => last.insert((position, self.spot(task, position))),
                 };
-                self.place(task, host, at.clone(), once)
+                self.place(task, host, Arc::clone(spot), once)
             });
             let outcome = match recorder.restored(&place, host, &mut |sentence| self.shared.warn(sentence)) {
                 Restored::Done(done, items) => restored(task, host, *done, items),
@@ -274,16 +278,17 @@ fn is_of_task(recorded: &str, task: &Task) -> bool {
 }
 
 /// Arguments of a task for the journal. Modules of others may have secret options that only they know.
-fn recorded_arguments(action: &ActionContext) -> Option<Json> {
+fn recorded_arguments(action: &ActionContext) -> Option<Given<'_>> {
     let spec = builtin::spec(&action.action).filter(|_| !action.no_log)?;
+    if !has_secrets(spec) {
+        return Some(Given::Values(&action.args));
+    }
     let args = action.args.iter().map(|(name, value)| (name.to_string(), windlass_template::to_json(value)));
     let mut args = Json::Object(args.collect());
-    if has_secrets(spec) {
-        secret_values(spec, &args, &mut |text| action.secrets.reveal(text.as_bytes()));
-        // Trivial values are no secrets elsewhere.
-        hide_secrets(spec, &mut args);
-    }
-    Some(args)
+    secret_values(spec, &args, &mut |text| action.secrets.reveal(text.as_bytes()));
+    // Trivial values are no secrets elsewhere.
+    hide_secrets(spec, &mut args);
+    Some(Given::Object(args))
 }
 
 /// Restores an outcome. Returns `None` if the journal holds one of another action.
