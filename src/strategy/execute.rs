@@ -8,6 +8,7 @@ use windlass_template::{Context, Value, Variables};
 use windlass_yaml::Node;
 
 use super::display::{Display, Part, Shown};
+use super::item_connection::OfItems;
 use super::judge::Judge;
 use super::loop_run::Items;
 use super::one_item::ItemOutcome;
@@ -80,6 +81,8 @@ pub(super) struct TaskOnHost {
     pub(super) reported: usize,
     /// Limits on items that run beside each other.
     pub(super) beside: Beside,
+    /// Connection that its items share, if it is a loop.
+    pub(super) items: Option<OfItems>,
 }
 
 /// Aggregate result of a task and all its items.
@@ -114,6 +117,7 @@ impl TaskOnHost {
             flight: None,
             reported: 0,
             beside: Beside::default(),
+            items: None,
         };
         on_host.with_action_rendered()
     }
@@ -155,7 +159,7 @@ impl TaskOnHost {
     }
 
     /// Runs the task with all its items.
-    pub(super) async fn run(self) -> HostOutcome {
+    pub(super) async fn run(mut self) -> HostOutcome {
         self.begin();
         let context = self.scope();
         match self.open_loop(&context) {
@@ -169,6 +173,7 @@ impl TaskOnHost {
                 self.alone(&context, outcome)
             }
             Ok(Some(opened)) => {
+                self.items = OfItems::new(&opened, &self.task);
                 let mut items = Items::new(&self, &context, &opened);
                 // Boxed because loops are rare: otherwise every task's future would reserve space for one.
                 let result = Box::pin(items.run()).await;

@@ -14,6 +14,7 @@ mod free;
 mod handlers;
 mod include_apply;
 mod include_request;
+mod item_connection;
 mod job;
 mod judge;
 mod linear;

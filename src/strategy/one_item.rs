@@ -22,7 +22,7 @@ use crate::vars::{boolean, given, number, secrecy};
 pub const CONDITION_FALSE: &str = "Conditional result was False";
 
 /// Keywords of a connection that may be templates.
-const CONNECTION: &[&str] =
+pub(super) const CONNECTION: &[&str] =
     &["become", "become_exe", "become_flags", "become_method", "become_user", "connection", "port", "remote_user"];
 
 /// A task or item ready to run, or skipped.
@@ -307,7 +307,7 @@ impl TaskOnHost {
         for node in CONNECTION.iter().filter(|_| settings.check).filter_map(|name| placement.keyword(context, name)) {
             given(context, node).map(drop).or_else(|error| if error.is_unknown() { Err(error) } else { Ok(()) })?;
         }
-        let connection = placement.connection(plain, delegate.as_deref())?;
+        let connection = self.connection(plain, delegate.as_deref(), ahead)?;
         let become_password = connection.become_user.iter().filter_map(|user| user.password.as_ref());
         for secret in connection.target.password.iter().chain(become_password) {
             self.shared.secrets.add_password(secret.expose());

@@ -314,3 +314,22 @@ fn facts_of_a_host_do_not_choose_its_container() {
     let notes = fs::read_to_string(folder.path().join("notes")).unwrap();
     assert!(notes.lines().all(|line| line == "docker exec -i web"), "{notes}");
 }
+
+#[test]
+fn items_of_a_loop_are_entered_where_their_own_variables_lead() {
+    // The second variable is that of the item before.
+    for host in ["item", "(earlier.item | default('first'))"] {
+        let folder = project(&format!("web ansible_connection=docker ansible_host=\"{{{{ {host} }}}}\"\n"));
+        let tasks = "[{command: 'true', loop: [one, two, three], register: earlier}]";
+        let play = format!("- {{hosts: all, gather_facts: false, tasks: {tasks}}}\n");
+        fs::write(folder.path().join("play.yml"), play).unwrap();
+        // All these hosts are this machine, which has one lock.
+        let output = windlass(folder.path(), "playbook").args(["--lock", "ignore", "play.yml"]).output().unwrap();
+        assert!(output.status.success(), "{host}: {output:?}");
+        let notes = fs::read_to_string(folder.path().join("notes")).unwrap();
+        let mut entered: Vec<&str> = notes.lines().filter_map(|line| line.split(' ').next_back()).collect();
+        entered.dedup();
+        let expected = if host == "item" { ["one", "two", "three"] } else { ["first", "one", "two"] };
+        assert_eq!(entered, expected, "{host}: {notes}");
+    }
+}
