@@ -168,7 +168,7 @@ impl Shared {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let record = Record::Alive(Alive { at: u64::try_from(at).unwrap_or(u64::MAX) });
         let Ok(line) = serde_json::to_string(&record) else { return };
-        self.write(&self.run, &(line + "\n"));
+        self.write(&self.run, (line + "\n").as_bytes());
     }
 
     fn sync(&self) {
