@@ -478,6 +478,10 @@ fn list_items(
                 list_items(&block.body, arguments, filter, printer, tags);
             }
             Item::Task(task) => {
+                if let Some(looped) = &task.looped {
+                    list_items(&looped.block.body, arguments, filter, printer, tags);
+                    continue;
+                }
                 if !filter.selects(&task.tags) {
                     continue;
                 }

@@ -67,6 +67,7 @@ impl Index {
         index.unread.extend(files.iter().filter(other).map(|file| crate::paths::absolute(&file.path)));
         for entry in &tree.entries {
             index.keywords(entry.file, entry.map);
+            index.loop_variables(entry.file, entry.map);
             if entry.on == On::Play {
                 let terms = texts(entry.map.get("hosts")).flat_map(|(text, _)| windlass_inventory::split_pattern(text));
                 let names = terms.filter(|term| term.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)));
@@ -79,9 +80,7 @@ impl Index {
         for task in &tree.tasks {
             index.keywords(task.file, task.map);
             index.named(task.file, task.map.get("register"));
-            for name in ["loop_var", "index_var"] {
-                index.named(task.file, task.map.get("loop_control").and_then(|control| control.get(name)));
-            }
+            index.loop_variables(task.file, task.map);
             for (name, node) in texts(task.map.get("notify")) {
                 add(&mut index.notified, name, spot(task.file, &node.span, name));
             }
@@ -156,6 +155,13 @@ impl Index {
             if let Some(name) = key.as_str().filter(|name| !is_template(name)) {
                 add(&mut self.variables, name, spot(file, &key.span, name));
             }
+        }
+    }
+
+    /// Variables that the loop of a task or block sets.
+    fn loop_variables(&mut self, file: &SourceFile, map: &Mapping) {
+        for name in ["loop_var", "index_var"] {
+            self.named(file, map.get("loop_control").and_then(|control| control.get(name)));
         }
     }
 

@@ -163,7 +163,8 @@ rules! {
          vault are masked in the output all the same.";
     NOT_PORTABLE: "not-portable", Warning, false, [],
         "A keyword that only Windlass has",
-        "`ansible-playbook` refuses a playbook with `loop_control.parallel`. A project that must run with both leaves it out.";
+        "`ansible-playbook` refuses a playbook with `loop_control.parallel`, or with a `loop` on a block. A project that must \
+         run with both leaves them out.";
     ORPHAN_VARS: "orphan-vars", Warning, false, [],
         "A file of variables of no group or host",
         "A file in `group_vars` or `host_vars` beside the inventory is named like no group or host of it, so \

@@ -10,7 +10,9 @@ use super::tags::tags_of_play;
 use crate::error::{Error, Result};
 use crate::foreign::Modules;
 use crate::playbook::keyword::unknown;
-use crate::playbook::{BeforeHosts, Block, Files, Frame, FrameKind, Item, Keywords, On, Play, Role, checked};
+use crate::playbook::{
+    BeforeHosts, Block, Files, Frame, FrameKind, Item, Keywords, LoopedBlock, On, Play, Role, Task, checked,
+};
 use crate::vars::World;
 
 /// Loads playbooks, task files and roles of one project.
@@ -243,7 +245,38 @@ impl Loader {
     }
 
     fn block(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Item> {
+        let block = self.block_of_item(entry, map, from)?;
+        // `null` counts as absent.
+        let Some(node) = map.get("loop").filter(|node| !node.is_null()) else { return Ok(Item::Block(block)) };
+        if from.handlers {
+            return Err(Error::parse("Using a loop on a block of handlers is not supported.", &node.span)
+                .hint("handlers are notified one by one: put the loop on each of them"));
+        }
         let keywords = Keywords::read(map, On::Block, |word, node| Err(unknown(word, On::Block, node)))?;
+        Ok(Item::Task(Arc::new(Task {
+            id: Task::next_id(),
+            name: keywords.get("name").cloned(),
+            action: "block".to_owned(),
+            args: Arc::default(),
+            args_template: None,
+            vars: keywords.vars()?,
+            when: from.when.iter().cloned().chain(keywords.list("when")).collect(),
+            tags: Arc::clone(&block.frame.tags),
+            with_lookup: None,
+            register: None,
+            listen: Vec::new(),
+            frame: Arc::clone(from.frame),
+            handler: false,
+            span: entry.span.clone(),
+            keywords: keywords.without(&["always", "block", "rescue"]),
+            looped: Some(Arc::new(LoopedBlock { entry: entry.clone(), when: from.when.to_vec(), block })),
+        })))
+    }
+
+    /// Builds a block for one item of its loop, or a block without a loop.
+    pub fn block_of_item(&self, entry: &Node, map: &Mapping, from: &TaskFile<'_>) -> Result<Arc<Block>> {
+        let keywords = Keywords::read(map, On::Block, |word, node| Err(unknown(word, On::Block, node)))?;
+        let keywords = keywords.without(&["loop", "loop_control"]);
         self.modules.check_groups(keywords.get("module_defaults"))?;
         if keywords.get("block").is_none() && !map.contains_key("block") {
             let part = if map.contains_key("rescue") { "rescue" } else { "always" };
@@ -271,7 +304,7 @@ impl Loader {
             block.rescue.clear();
             block.always.clear();
         }
-        Ok(Item::Block(Arc::new(block)))
+        Ok(Arc::new(block))
     }
 }
 

@@ -65,6 +65,7 @@ impl Loader {
             listen,
             frame: Arc::clone(from.frame),
             handler: from.handlers,
+            looped: None,
             span: entry.span.clone(),
             keywords,
         };

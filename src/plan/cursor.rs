@@ -169,7 +169,7 @@ impl Cursor {
                     } else if level.notified {
                         true
                     } else {
-                        selection.tags.selects(&task.tags)
+                        selection.tags.selects_task(&task)
                     };
                     if selected {
                         return Some(Step { task, position: self.position() });

@@ -1,5 +1,7 @@
 //! Selection of tasks by `--tags` and `--skip-tags`.
 
+use crate::playbook::Task;
+
 /// Tag of tasks that every selection includes; it cannot be written in YAML.
 pub const UNSELECTED: &str = "\0";
 
@@ -14,6 +16,14 @@ impl TagFilter {
     /// Selection by these tags; `only` is `all` by default.
     pub fn new(only: &[String], skip: &[String]) -> TagFilter {
         TagFilter { only: only.to_vec(), skip: skip.to_vec() }
+    }
+
+    /// Whether a task is selected. A block with a `loop` is, if one of its tasks is.
+    pub fn selects_task(&self, task: &Task) -> bool {
+        match &task.looped {
+            Some(looped) => looped.block.tasks().iter().any(|task| self.selects(&task.tags)),
+            None => self.selects(&task.tags),
+        }
     }
 
     /// Whether something with these tags is selected.

@@ -70,8 +70,20 @@ pub(super) fn check(keywords: &Keywords, on: On) -> Result<()> {
     if let Some(node) = keywords.get("loop_control") {
         loop_control(node)?;
     }
-    if on == On::Play {
-        play(keywords)?;
+    match on {
+        On::Play => play(keywords),
+        On::Block => loop_of_block(keywords),
+        _ => Ok(()),
+    }
+}
+
+/// Fails for parts of `loop_control` that need the result of an item, which a block does not have.
+fn loop_of_block(keywords: &Keywords) -> Result<()> {
+    let Some(control) = keywords.get("loop_control").and_then(Node::as_map) else { return Ok(()) };
+    if let Some((key, _)) = ["break_when", "parallel", "pause"].iter().find_map(|name| control.get_entry(name)) {
+        let message = format!("`loop_control.{}` is not possible on a block", key.to_text());
+        return Err(Error::parse(message, &key.span)
+            .hint("items of a block run one after the other; leave it out, or put it on a task of the block"));
     }
     Ok(())
 }

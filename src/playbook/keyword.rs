@@ -120,8 +120,8 @@ pub const KEYWORDS: &[(&str, u8)] = &[
     ("import_playbook", I),
     ("listen", H),
     ("local_action", TASKS),
-    ("loop", TASKS),
-    ("loop_control", TASKS),
+    ("loop", B | TASKS),
+    ("loop_control", B | TASKS),
     ("max_fail_percentage", P),
     ("module_defaults", ALL),
     ("name", ALL),
@@ -220,6 +220,11 @@ impl Keywords {
     /// Sets a keyword from another source, such as `apply`.
     pub fn set(&mut self, name: &'static str, node: Node) {
         self.0.insert(name, node);
+    }
+
+    /// A copy without some of the keywords.
+    pub fn without(&self, names: &[&str]) -> Keywords {
+        Keywords(self.0.iter().filter(|(name, _)| !names.contains(name)).map(|(name, node)| (*name, node.clone())).collect())
     }
 
     /// Adds keywords of another set that are absent here.

@@ -58,12 +58,11 @@ impl Play {
 fn tasks_in<'a>(items: &'a [Item], tasks: &mut Vec<&'a Arc<Task>>) {
     for item in items {
         match item {
-            Item::Task(task) => tasks.push(task),
-            Item::Block(block) => {
-                for part in [&block.body, &block.rescue, &block.always] {
-                    tasks_in(part, tasks);
-                }
-            }
+            Item::Task(task) => match &task.looped {
+                Some(looped) => looped.block.tasks_into(tasks),
+                None => tasks.push(task),
+            },
+            Item::Block(block) => block.tasks_into(tasks),
         }
     }
 }
@@ -248,6 +247,30 @@ impl Block {
     pub fn plain(frame: &Arc<Frame>, body: Vec<Item>) -> Block {
         Block { frame: Arc::clone(frame), body, rescue: Vec::new(), always: Vec::new(), role: None }
     }
+
+    /// All tasks written in the block.
+    pub fn tasks(&self) -> Vec<&Arc<Task>> {
+        let mut tasks = Vec::new();
+        self.tasks_into(&mut tasks);
+        tasks
+    }
+
+    fn tasks_into<'a>(&'a self, tasks: &mut Vec<&'a Arc<Task>>) {
+        for part in [&self.body, &self.rescue, &self.always] {
+            tasks_in(part, tasks);
+        }
+    }
+}
+
+/// A block with a `loop`. Its tasks are built for each item, so that every item has variables and positions of its own.
+#[derive(Debug)]
+pub struct LoopedBlock {
+    /// The block as written.
+    pub entry: Node,
+    /// Conditions of enclosing blocks and imports.
+    pub when: Vec<Node>,
+    /// The block without items, for lists of tasks and their tags.
+    pub block: Arc<Block>,
 }
 
 /// A task.
@@ -281,6 +304,8 @@ pub struct Task {
     pub frame: Arc<Frame>,
     /// Whether it is a handler.
     pub handler: bool,
+    /// The block that the task repeats, of a block with a `loop`.
+    pub looped: Option<Arc<LoopedBlock>>,
     /// Position in the project's files.
     pub span: Span,
 }
@@ -310,6 +335,7 @@ impl Task {
             listen: Vec::new(),
             frame: Arc::clone(frame),
             handler: false,
+            looped: None,
             span: Span::none(),
         }
     }
@@ -337,6 +363,11 @@ impl Task {
     /// All values of a keyword: the task's own, then those it inherits, nearest first.
     pub fn keyword_values(&self, name: &str) -> impl Iterator<Item = &Node> {
         self.keywords.get(name).into_iter().chain(self.frame.chain().filter_map(move |frame| frame.keywords.get(name)))
+    }
+
+    /// Whether a host that reaches it continues with tasks that are built then: an include, or a block with a `loop`.
+    pub fn is_include(&self) -> bool {
+        self.looped.is_some() || matches!(self.short_action(), "include_tasks" | "include_role")
     }
 
     /// Short name of the action.

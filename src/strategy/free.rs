@@ -103,7 +103,7 @@ impl Batch {
             match task.short_action() {
                 "meta" => self.meta(&task, &on).await?,
                 _ if !self.take_step(&task, Some(&*host)).await? => {}
-                "include_tasks" | "include_role" => self.include(&task, &on)?,
+                _ if task.is_include() => self.include(&task, &on)?,
                 _ => {
                     self.warn_of_fatal(&task);
                     let started = self.start(&task, &on, &mut under_way.running).await?;

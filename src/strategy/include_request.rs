@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indexmap::{IndexMap, IndexSet};
 use windlass_template::{Context, Value, Variable, Variables};
-use windlass_yaml::{Key, Node};
+use windlass_yaml::{Key, Mapping, Node};
 
 use super::display::{CENSORED, Part};
 use super::execute::{Shared, TaskOnHost};
@@ -18,7 +18,7 @@ use crate::error::{Error, Result, did_you_mean};
 use crate::loader::{RoleRequest, TaskFile};
 use crate::outcome::TaskResult;
 use crate::output::Event;
-use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Role, Task};
+use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, LoopedBlock, On, Role, Task};
 use crate::vars::unless_omitted;
 
 /// Maximum nesting of frames; every include adds one or two.
@@ -104,6 +104,9 @@ impl TaskOnHost {
 
     fn wanted_by_items(&self, context: &Context, opened: &Loop) -> Asked {
         let compat = self.shared.run.settings.compat;
+        if self.task.looped.is_some() {
+            self.warn_of_used_name(context, opened);
+        }
         let (mut wanted, mut parts, mut results) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..opened.items.len() {
             let vars = opened.variables(index);
@@ -160,6 +163,9 @@ impl TaskOnHost {
 
     /// Result that `register` stores for one item's include.
     fn included_result(&self, wanted: &Wanted) -> TaskResult {
+        if self.task.looped.is_some() {
+            return TaskResult::new();
+        }
         wanted.result(self.task.short_action() == "include_role")
     }
 
@@ -169,8 +175,11 @@ impl TaskOnHost {
         vars: Variables,
         label: Option<String>,
     ) -> Result<Result<Wanted, TaskResult>, Failure> {
-        if let Some(skipped) = self.condition(context)? {
-            return Ok(Err(skipped));
+        match self.condition(context) {
+            // The tasks of a block have the condition too, and report what is unknown or cannot be evaluated.
+            Ok(Some(skipped)) if self.task.looped.is_none() || skipped.unknown().is_none() => return Ok(Err(skipped)),
+            Err(failure) if self.task.looped.is_none() => return Err(failure),
+            _ => {}
         }
         let mut args = Vec::new();
         for (key, node) in self.task.args.iter() {
@@ -221,6 +230,9 @@ pub(super) fn load(
     shared: &Shared,
     playbook_dir: &std::path::Path,
 ) -> Result<Included> {
+    if let Some(looped) = &task.looped {
+        return item_of_block(wanted, (task, looped), shared, playbook_dir);
+    }
     let frame = frame_of(wanted, task)?;
     shared.loader.modules.check_groups(frame.keywords.get("module_defaults"))?;
     let when: Vec<Node> = frame.keywords.list("when");
@@ -276,28 +288,55 @@ pub(super) fn load(
     })
 }
 
-/// Frame of an include. Its variables and the loop's become parameters; `apply` adds a block inside it.
-fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
-    let mut vars = (*task.vars).clone();
+/// Builds the tasks of a looped block for one item. Roles and handlers belong to the play already.
+fn item_of_block(
+    wanted: &Wanted,
+    (task, looped): (&Arc<Task>, &LoopedBlock),
+    shared: &Shared,
+    playbook_dir: &std::path::Path,
+) -> Result<Included> {
+    let frame = frame_with(wanted, Mapping::new(), task);
+    let imported = Mutex::default();
+    let when = looped.when.as_slice();
+    let from = TaskFile { frame: &frame, when, handlers: false, playbook_dir, imported: &imported, depth: 0 };
+    let Some(map) = looped.entry.as_map() else {
+        return Err(Error::parse("a block must be a mapping", &looped.entry.span));
+    };
+    let block = shared.loader.block_of_item(&looped.entry, map, &from)?;
+    let file = crate::paths::absolute(std::path::Path::new(&task.span.source.name));
+    let what = format!("block at {}:{}", file.display(), task.span.line);
+    Ok(Included { block, handlers: Vec::new(), roles: Vec::new(), what })
+}
+
+/// Frame of an include with variables, and with the variables of the loop.
+fn frame_with(wanted: &Wanted, mut vars: Mapping, task: &Arc<Task>) -> Arc<Frame> {
     for (name, value) in &wanted.vars {
         vars.insert(
             Key::string(&**name, task.span.clone()),
             Node::from_json(&windlass_template::to_json(value), &task.span).into_literal(),
         );
     }
-    let include = Arc::new(Frame {
+    Arc::new(Frame {
         parent: Some(Arc::clone(&task.frame)),
         keywords: Keywords::default(),
         vars: Arc::new(vars),
         kind: FrameKind::Include,
         tags: Arc::clone(&task.frame.tags),
-    });
+    })
+}
+
+/// Frame of an include. Its variables and the loop's become parameters; `apply` adds a block inside it.
+fn frame_of(wanted: &Wanted, task: &Arc<Task>) -> Result<Arc<Frame>> {
+    let include = frame_with(wanted, (*task.vars).clone(), task);
     let Some((_, apply)) = wanted.args.iter().find(|(name, _)| name == "apply") else { return Ok(include) };
     let Some(map) = apply.as_map() else {
         return Err(Error::parse("apply must be a mapping of keywords", &apply.span));
     };
     let keywords =
         Keywords::read(map, On::Block, |word, node| Err(crate::playbook::keyword::unknown(word, On::Block, node)))?;
+    if let Some((key, _)) = map.get_entry("loop") {
+        return Err(Error::parse("`apply` cannot have a `loop`", &key.span).hint("put the loop on the include itself"));
+    }
     let mut tags = include.tags.to_vec();
     for tag in keywords
         .list("tags")

@@ -22,7 +22,7 @@ impl Batch {
             match step.task.short_action() {
                 "meta" => self.meta(&step.task, &hosts).await?,
                 _ if !self.take_step(&step.task, None).await? => continue,
-                "include_tasks" | "include_role" => self.include(&step.task, &hosts)?,
+                _ if step.task.is_include() => self.include(&step.task, &hosts)?,
                 _ => self.task(&step.task, &hosts).await?,
             }
             self.check_failures(&step.task);

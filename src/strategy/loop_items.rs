@@ -79,6 +79,16 @@ impl TaskOnHost {
         }))
     }
 
+    /// Warns if the variable of the loop hides another one.
+    pub(super) fn warn_of_used_name(&self, context: &Context, opened: &Loop) {
+        if !matches!(context.variable(&opened.loop_var), Ok(None)) {
+            self.warn(format!(
+                "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
+                opened.loop_var, self.task.span
+            ));
+        }
+    }
+
     /// Whether `break_when` ends the loop after this result.
     pub(super) fn breaks_off(&self, opened: &Loop, context: &Context, result: &TaskResult) -> bool {
         if opened.break_when.is_empty() {

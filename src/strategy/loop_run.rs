@@ -86,12 +86,7 @@ impl<'a> Items<'a> {
         if opened.items.is_empty() {
             return none();
         }
-        if !matches!(self.context.variable(&opened.loop_var), Ok(None)) {
-            self.task.warn(format!(
-                "The loop variable '{}' is already in use ({}). Give the loop another one with `loop_control: {{loop_var: ...}}`.",
-                opened.loop_var, self.task.task.span
-            ));
-        }
+        self.task.warn_of_used_name(self.context, opened);
         match opened.parallel {
             // Results of a plan are in the order of the loop.
             _ if self.task.shared.run.settings.plans => self.run_in_turn().await,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
 use windlass_modules::{has_secrets, hide_secrets, secret_values};
 use windlass_template::{Context, Value};
 
@@ -14,10 +15,13 @@ use crate::builtin;
 use crate::error::Error;
 use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Spot, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
-use crate::output::Event;
+use crate::output::{Event, Secrets};
 use crate::plan::Position;
-use crate::playbook::{Task, label};
+use crate::playbook::{FrameKind, Task, label};
 use crate::vars::secrecy::MASK;
+
+/// Length of the hash of items in the place of a task: enough to tell the items of one loop apart.
+const ITEM_BYTES: usize = 4;
 
 /// A task on a host as the journal identifies it.
 #[derive(Default)]
@@ -50,7 +54,11 @@ impl Batch {
 
     pub(super) fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
-        At { play, batch, path: position.to_string().into(), task: label::with_position(task).into() }
+        let path = match items_around(task, &self.world.run.secrets) {
+            Some(items) => format!("{position}#{items}"),
+            None => position.to_string(),
+        };
+        At { play, batch, path: path.into(), task: label::with_position(task).into() }
     }
 
     fn spot(&self, task: &Arc<Task>, position: &Position) -> Arc<Spot> {
@@ -270,6 +278,21 @@ impl TaskOnHost {
             ends_loop: false,
         })
     }
+}
+
+/// Hash of the items of the loops around a task: of blocks and includes. So an outcome of one item is never taken for
+/// that of another, if a resumed run has them in another order. `None` without such a loop, or with secret items.
+fn items_around(task: &Task, secrets: &Secrets) -> Option<String> {
+    if task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false)) {
+        return None;
+    }
+    let mut hash = None;
+    for frame in task.frame.chain().filter(|frame| matches!(frame.kind, FrameKind::Include)) {
+        let name = frame.vars.get("ansible_loop_var").and_then(|name| name.as_str());
+        let Some(item) = name.and_then(|name| frame.vars.get(name)) else { continue };
+        hash.get_or_insert_with(Sha256::new).update(secrets.mask(&item.to_json().to_string()));
+    }
+    Some(hash?.finalize().iter().take(ITEM_BYTES).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Whether a recorded action may be the task's. The name of an action that a template has produced may be masked.

@@ -139,6 +139,8 @@ fn every_rule_finds_its_mistake_at_its_place() {
         ("yaml-number", "    - ping:\n      vars: {umask: 0022}\n", "5:21 warning"),
         ("yaml-number", "    - ping:\n      vars: {umask: 0o022}\n", "5:21 warning"),
         ("not-portable", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 warning"),
+        ("not-portable", "    - block: [ping: ]\n      loop: [1]\n", "5:7 warning"),
+        ("syntax-error", "    - block: [ping: ]\n      loop: [1]\n      loop_control: {pause: 1}\n", "6:22 error"),
         ("syntax-error", "    - debug:\n      loop: [1]\n      loop_control: {parallel: 2}\n", "6:22 error"),
         ("syntax-error", "    - ping:\n      loop: [1]\n      loop_control: {parallel: 2, pause: 1}\n", "6:22 error"),
     ];

@@ -70,6 +70,7 @@ mod kubespray_variables;
 mod layers;
 mod limits;
 mod lint;
+mod looped_blocks;
 mod lsp;
 mod majority;
 mod masking;

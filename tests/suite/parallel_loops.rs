@@ -13,27 +13,27 @@ use serde_json::Value;
 use crate::ran::Ran;
 
 /// A project whose hosts are all this machine.
-struct Project {
+pub(crate) struct Project {
     folder: tempfile::TempDir,
 }
 
 impl Project {
-    fn new(tasks: &str) -> Project {
+    pub(crate) fn new(tasks: &str) -> Project {
         let project = Project { folder: tempfile::tempdir().unwrap() };
         project.write("hosts", "a\n[all:vars]\nansible_connection=local\n");
         project.write("play.yml", &format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}"));
         project
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text.replace("FOLDER", &self.folder.path().display().to_string())).unwrap();
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command.args(["playbook", "-i", "hosts", "play.yml"]).args(words);
         crate::project::enter(&mut command, self.folder.path());
@@ -41,7 +41,7 @@ impl Project {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
         let output = self.command(words).output().unwrap();
         Ran::of(&output)
     }
@@ -57,7 +57,7 @@ impl Project {
         records.filter(|record| record["t"] == "item").collect()
     }
 
-    fn lines(&self, name: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let mut lines: Vec<String> =
             fs::read_to_string(self.path(name)).unwrap_or_default().lines().map(str::to_owned).collect();
         lines.sort();

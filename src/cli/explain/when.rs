@@ -360,7 +360,7 @@ fn part_json(judged: &Judged, is_secret: bool) -> Json {
 /// Whether a run records an outcome of a task wherever it reaches it: steps of the engine and includes leave none, and
 /// tasks of `rescue` and handlers have reasons of their own not to run.
 fn is_recorded(target: &Listed) -> bool {
-    let is_step = matches!(target.task.short_action(), "meta" | "include_tasks" | "include_role" | "import_role");
+    let is_step = target.task.is_include() || matches!(target.task.short_action(), "meta" | "import_role");
     !is_step && matches!(target.section, Section::Body | Section::Always)
 }
 

@@ -30,6 +30,10 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 findings.push(unknown(entry.file, key, entry.on));
             }
         }
+        if let Some((key, _)) = entry.map.get_entry("loop").filter(|_| entry.on == On::Block) {
+            let message = "only Windlass has `loop` on a block";
+            findings.push(Finding::new(&NOT_PORTABLE, entry.file, place_of(&key.span), message));
+        }
         values(entry.file, entry.map, entry.on, findings);
     }
     for task in &context.tree.tasks {

@@ -28,7 +28,13 @@ pub(super) fn assume(
     let mut world = entered.world.successor();
     let names: Vec<Arc<str>> = world.inventory.hosts().map(|found| Arc::clone(found.name())).collect();
     let gathers = gathers(&entered.play, entered) || before.iter().any(|listed| is_gathering(&listed.task));
-    let set = variables(before.iter().map(|listed| &listed.task));
+    let mut set = variables(before.iter().map(|listed| &listed.task));
+    set.extend(task.includes.iter().filter(|include| include.looped.is_some()).map(|include| {
+        let name = include.keywords.get("loop_control").and_then(|control| control.get("loop_var")?.as_str());
+        let name: Arc<str> = Arc::from(name.unwrap_or("item"));
+        let reason = format!("`{name}`, an item of the loop over the block at {}", include.span);
+        (name, reason)
+    }));
     if gathers {
         super::facts_unknown(&mut world);
     }

@@ -203,7 +203,7 @@ impl Entered {
     /// Whether the selected tags include a task.
     pub fn selects(&self, task: &Task) -> bool {
         let settings = &self.shared.run.settings;
-        crate::plan::TagFilter::new(&settings.tags, &settings.skip_tags).selects(&task.tags)
+        crate::plan::TagFilter::new(&settings.tags, &settings.skip_tags).selects_task(task)
     }
 }
 

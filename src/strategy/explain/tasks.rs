@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use windlass_yaml::Node;
 
 use super::Entered;
-use crate::playbook::{Item, Task};
+use crate::playbook::{Block, Item, Task};
 use crate::strategy::include_request::{self, Wanted};
 use crate::vars::{TaskScope, unless_omitted};
 
@@ -67,14 +67,16 @@ impl Walk<'_> {
         for item in items {
             match item {
                 Item::Task(task) => self.task(task, section, includes),
-                Item::Block(block) => {
-                    self.items(&block.body, section, includes);
-                    let or = |inner| if section == Section::Body { inner } else { section };
-                    self.items(&block.rescue, or(Section::Rescue), includes);
-                    self.items(&block.always, or(Section::Always), includes);
-                }
+                Item::Block(block) => self.block(block, section, includes),
             }
         }
+    }
+
+    fn block(&mut self, block: &Block, section: Section, includes: &[Include]) {
+        self.items(&block.body, section, includes);
+        let or = |inner| if section == Section::Body { inner } else { section };
+        self.items(&block.rescue, or(Section::Rescue), includes);
+        self.items(&block.always, or(Section::Always), includes);
     }
 
     fn task(&mut self, task: &Arc<Task>, section: Section, includes: &[Include]) {
@@ -82,7 +84,13 @@ impl Walk<'_> {
             return;
         }
         self.found.push(Listed { task: Arc::clone(task), section, includes: includes.to_vec() });
-        if matches!(task.short_action(), "include_tasks" | "include_role") && includes.len() < DEPTH {
+        if includes.len() >= DEPTH {
+            return;
+        }
+        if let Some(looped) = &task.looped {
+            let includes: Vec<Include> = includes.iter().chain([task]).cloned().collect();
+            self.block(&looped.block, section, &includes);
+        } else if task.is_include() {
             self.include(task, section, includes);
         }
     }

@@ -250,6 +250,21 @@ pub(crate) const CASES: &[Case] = &[
         "`parallel` is for actions that work on a host; leave it out here",
         "    - debug:\n      loop: [1]\n"
     ),
+    tasks!(
+        "    - block: [debug: ]\n      loop: [1]\n      loop_control: {pause: 1}\n",
+        "items of a block run one after the other; leave it out, or put it on a task of the block",
+        "    - block: [debug: ]\n      loop: [1]\n"
+    ),
+    tasks!(
+        "    - debug:\n  handlers:\n    - block: [{name: h, debug: }]\n      loop: [1]\n",
+        "handlers are notified one by one: put the loop on each of them",
+        "    - debug:\n  handlers:\n    - {name: h, debug: , loop: [1]}\n"
+    ),
+    tasks!(
+        "    - include_tasks: {file: play.yml, apply: {loop: [1]}}\n",
+        "put the loop on the include itself",
+        "    - include_tasks: {file: \"{{ item }}\"}\n      loop: []\n"
+    ),
     play!("  strategy: fre\n", "did you mean `free`?", "  strategy: free\n"),
     play!(
         "  vars_prompt: [{name: x, privat: false}]\n",
