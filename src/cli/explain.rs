@@ -23,12 +23,13 @@ use self::place::Places;
 use super::options::{self, TaskOptions};
 use super::session::{Session, block_on};
 use crate::error::{Error, Result, did_you_mean};
-use crate::journal::{Journal, State, is_run_of, read_file};
+use crate::journal::{Journal, Record, State, is_run_of, read_file};
 use crate::output::{Outputs, Printer, aligned};
 use crate::playbook::Task;
 use crate::settings::{Color, Config, Settings};
 use crate::strategy::PlaybookRun;
-use crate::strategy::explain::{Entered, Listed, unknown_name};
+use crate::strategy::explain::{Entered, Listed, Until, unknown_name};
+use crate::vars::World;
 
 /// Options of runs without an effect: no host is connected to, and no task runs.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -58,6 +59,7 @@ Examples:
   windlass explain when -i hosts.yml site.yml web1 'Install nginx'   # every part of the condition
   windlass explain when -i hosts.yml site.yml web1 site.yml:12 --run 20260131-235959-0a1b2c
   windlass explain task -i hosts.yml site.yml web1 'Install nginx'   # arguments and keywords
+  windlass explain host -i hosts.yml web1 --playbook site.yml --run 20260131-235959-0a1b2c
   windlass explain play -i hosts.yml site.yml                        # hosts, roles, keywords
   windlass explain roles/web/tasks/main.yml:12                       # an import or include")]
 pub(super) struct Arguments {
@@ -114,6 +116,9 @@ struct HostArguments {
     /// Playbook whose keywords and variables count too
     #[arg(long, value_name = "FILE")]
     playbook: Option<PathBuf>,
+    /// Recorded run of the playbook with the groups, facts and results that it made; `windlass runs` lists them
+    #[arg(long, value_name = "RUN", requires = "playbook")]
+    run: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -153,6 +158,9 @@ struct TaskArguments {
     /// Task: its name, or FILE:LINE with any of its lines
     #[arg(value_name = "TASK")]
     task: String,
+    /// Recorded run of the playbook with the results of earlier tasks; `windlass runs` lists them
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -212,7 +220,9 @@ impl Subject {
         match self {
             Subject::Var(arguments) => arguments.run.as_deref(),
             Subject::When(arguments) => arguments.run.as_deref(),
-            Subject::Host(_) | Subject::Task(_) | Subject::Play(_) => None,
+            Subject::Host(arguments) => arguments.run.as_deref(),
+            Subject::Task(arguments) => arguments.run.as_deref(),
+            Subject::Play(_) => None,
         }
     }
 
@@ -326,22 +336,25 @@ fn explain(subject: &Subject, playbook: Option<&Path>, session: &Session, source
         return play::about_plays(session, playbook, arguments.play.as_deref());
     }
     let name = subject.host().unwrap_or_default();
-    let Some(found) = world.inventory.host(name) else {
-        let hosts = world.inventory.hosts().map(|host| &**host.name());
-        let error = unknown_name("host", name, hosts);
-        return Err(match world.inventory.group(name) {
-            Some(_) => Error::usage(format!("`{name}` is a group, not a host")),
-            None => error,
-        });
-    };
-    world.inventory.layers(found).map_err(|error| Error::from(error).as_parse())?;
-    let extra_vars = subject.common().options.each_extra_vars(&session.shared.files)?;
-    let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(world));
-    let host = Arc::clone(found.name());
     let recorded = match (journal, playbook) {
         (Some(journal), Some(playbook)) => Some(Recorded::new(journal, session, playbook)?),
         _ => None,
     };
+    // A run may have added the host.
+    let after = recorded.as_ref().map(|recorded| recorded.world_after(session)).transpose()?;
+    let inventory = &after.as_ref().unwrap_or(world).inventory;
+    let Some(found) = inventory.host(name) else {
+        let hosts = inventory.hosts().map(|host| &**host.name());
+        let error = unknown_name("host", name, hosts);
+        return Err(match inventory.group(name) {
+            Some(_) => Error::usage(format!("`{name}` is a group, not a host")),
+            None => error,
+        });
+    };
+    inventory.layers(found).map_err(|error| Error::from(error).as_parse())?;
+    let extra_vars = subject.common().options.each_extra_vars(&session.shared.files)?;
+    let run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(world));
+    let host = Arc::clone(found.name());
     let places = Places::new();
     let mut explainer = Explainer { session, run, config, configured, host, places, extra_vars, recorded };
     let plays = match playbook {
@@ -380,6 +393,17 @@ impl Recorded {
             first += session.shared.loader.playbook(earlier)?.len();
         }
         Ok(Recorded { journal, first: u32::try_from(first).unwrap_or(u32::MAX) })
+    }
+
+    /// World after the run, with the groups and hosts that it added.
+    fn world_after(&self, session: &Session) -> Result<Arc<World>> {
+        let mut run = PlaybookRun::new(Arc::clone(&session.shared), Arc::clone(&session.world));
+        for record in &self.journal.records {
+            if let Record::Play(play) = record {
+                run.remember(&self.journal, play.play)?;
+            }
+        }
+        Ok(Arc::clone(run.world()))
     }
 
     /// Number in the run of a play of the playbook, given by its index.
@@ -425,6 +449,14 @@ impl Explainer<'_> {
         let mut earlier: Vec<Listed> = others.flat_map(|(_, other)| other.tasks(&self.host)).collect();
         earlier.extend(before.iter().cloned());
         earlier
+    }
+
+    /// Takes over what a recorded run knew on the host at the end of a play, given by its index. Without a run, does
+    /// nothing.
+    fn at_end(&self, plays: &[Numbered], index: usize, entered: &mut Entered) -> Result<()> {
+        let Some(recorded) = &self.recorded else { return Ok(()) };
+        let before = self.earlier(plays, index, &entered.tasks(&self.host));
+        entered.assume(&self.host, &before, Until::Play(recorded.number(index)), Some(&recorded.journal))
     }
 
     /// Tasks with a name or position. Fails if no task has it.

@@ -835,3 +835,72 @@ import_tasks 'install.yml' (roles/nginx/tasks/main.yml:2:7)
         "{error}"
     );
 }
+
+#[test]
+fn run_shows_values_that_its_tasks_set() {
+    let project = Project::new(&[
+        ("hosts.yml", "all:\n  hosts:\n    web1: {ansible_connection: local}\n"),
+        (
+            "site.yml",
+            "- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Asks, command: echo b.example.org, register: asked, changed_when: false}\n    \
+             - {name: Chooses, set_fact: {mirror: 'https://{{ asked.stdout }}', db_password: 'hunter2-{{ asked.stdout }}'}}\n    \
+             - {name: Items, set_fact: {last: '{{ item }}'}, loop: [1, 2]}\n    - {name: Skips, set_fact: {mirror: x}, when: false}\n    \
+             - {name: Uses, command: 'echo {{ mirror }}', changed_when: false}\n- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Ends, set_fact: {mirror: later}}\n",
+        ),
+    ]);
+    assert!(project.windlass(&["playbook", "-i", "hosts.yml", "site.yml"]).status.success());
+    let run = last_run(&project);
+    let var = |name: &str, more: &[&str]| {
+        let words = ["var", "-i", "hosts.yml", "web1", name, "--playbook", "site.yml", "--run", &run];
+        project.explain(&[&words[..], more].concat())
+    };
+    let text = var("mirror", &[]);
+    assert!(text.contains("play 1") && text.contains("  value     \"https://b.example.org\"\n"), "{text}");
+    assert!(text.contains("play 2") && text.contains("  value     \"later\"\n"), "{text}");
+    assert!(text.contains("task 'Chooses'\n      set \"https://b.example.org\"\n"), "{text}");
+    assert!(text.contains("task 'Skips'\n      it was skipped, because `false` was false\n"), "{text}");
+    let text = var("last", &[]);
+    assert!(text.contains("task 'Items'\n      set \"2\"\n") || text.contains("task 'Items'\n      set 2\n"), "{text}");
+    let text = var("asked", &["--task", "Uses"]);
+    assert!(text.contains("register at site.yml:4:7, task 'Asks'\n      set {") && text.contains("b.example.org"), "{text}");
+    let text = var("db_password", &[]);
+    assert!(!text.contains("hunter2") || text.contains("********"), "{text}");
+    let json: Value = serde_json::from_str(&var("mirror", &["--format", "json"])).unwrap();
+    let set = &json["explanations"][0]["set_during_run"];
+    assert_eq!(set[0]["value"], "https://b.example.org", "{set:#}");
+    assert!(set[1]["value"].is_null() && set[1]["outcome"].as_str().unwrap().contains("skipped"), "{set:#}");
+    let text = project.explain(&["task", "-i", "hosts.yml", "site.yml", "web1", "Uses", "--run", &run]);
+    assert!(text.contains("in this run  it ran and changed nothing\n"), "{text}");
+    assert!(text.contains("\"echo https://b.example.org\""), "{text}");
+    let text = project.explain(&["task", "-i", "hosts.yml", "site.yml", "web1", "Uses"]);
+    assert!(text.contains("unknown: `mirror`, which set_fact at") && !text.contains("in this run"), "{text}");
+}
+
+#[test]
+fn run_shows_hosts_and_groups_that_it_added() {
+    let project = Project::new(&[
+        ("hosts.yml", "all:\n  hosts:\n    web1: {ansible_connection: local}\n"),
+        ("group_vars/fresh.yml", "ansible_connection: local\nansible_user: deploy\n"),
+        (
+            "site.yml",
+            "- hosts: web1\n  gather_facts: false\n  tasks:\n    - add_host: {name: web9, groups: fresh}\n    - group_by: {key: by_run}\n    \
+             - set_fact: {ansible_user: chosen}\n- hosts: fresh\n  gather_facts: false\n  tasks:\n    - {name: Works, command: 'true', changed_when: false}\n",
+        ),
+    ]);
+    let ran = project.windlass(&["playbook", "-i", "hosts.yml", "site.yml"]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let run = last_run(&project);
+    let host = |name: &str| ["host", "-i", "hosts.yml", name, "--playbook", "site.yml", "--run"].map(str::to_owned).to_vec();
+    let explain = |name: &str| {
+        let words = host(name);
+        project.explain(&words.iter().map(String::as_str).chain([run.as_str()]).collect::<Vec<_>>())
+    };
+    let text = explain("web9");
+    assert!(text.contains("fresh") && text.contains("deploy") && text.contains("in play 2 "), "{text}");
+    let text = explain("web1");
+    assert!(text.contains("by_run") && text.contains("chosen") && text.contains("set_fact"), "{text}");
+    let error = project.refused(&["host", "-i", "hosts.yml", "web9", "--playbook", "site.yml"]);
+    assert!(error.contains("there is no host `web9`"), "{error}");
+    let error = project.refused(&["host", "-i", "hosts.yml", "web1", "--run", &run]);
+    assert!(error.contains("--playbook"), "{error}");
+}

@@ -49,12 +49,14 @@ impl Explainer<'_> {
                 ways.push(self.way(&scope, found));
             }
             Some(path) => {
-                for (number, mut entered) in plays.into_iter().filter(|(_, play)| play.has(&host)) {
+                for (index, (number, entered)) in plays.iter().enumerate().filter(|(_, (_, play))| play.has(&host)) {
+                    let mut entered = entered.clone();
                     entered.without_facts();
+                    self.at_end(&plays, index, &mut entered)?;
                     let scope = entered.scope(&host, None);
                     let found = entered.connection(&host, None).map(|(found, choices, _)| (found, choices));
                     let mut way = self.way(&scope, found);
-                    way.plays.push((number, entered.name.clone()));
+                    way.plays.push((*number, entered.name.clone()));
                     let json = way.to_json();
                     match ways.iter_mut().find(|other| other.to_json() == json) {
                         Some(other) => other.plays.append(&mut way.plays),

@@ -8,9 +8,11 @@ use windlass_yaml::Node;
 
 use super::steps::Steps;
 use super::value::{self, MASK};
+use super::when::of_run;
 use super::{Explainer, Explanation, Numbered, place, table};
 use crate::error::Result;
-use crate::strategy::explain::{Entered, InForce, Listed, Section, sorted};
+use crate::journal::{Done, Journal, Record};
+use crate::strategy::explain::{Entered, InForce, Listed, Section, Until, outcome, sorted};
 use crate::vars::{TaskScope, unless_omitted};
 
 /// Keywords that are shown in lines of their own, or by `explain when`.
@@ -30,14 +32,16 @@ impl Explainer<'_> {
         for (index, at, listed) in self.tasks_named(&plays, task)? {
             let (Some((number, entered)), Some(target)) = (plays.get(index), listed.get(at)) else { continue };
             let mut entered = entered.clone();
-            let before: Vec<Listed> = listed.iter().take(at).cloned().collect();
-            entered.assume(&self.host, &before, target, None)?;
+            let before = self.earlier(&plays, index, listed.get(..at).unwrap_or_default());
+            let journal = self.recorded.as_ref().map(|recorded| &recorded.journal);
+            entered.assume(&self.host, &before, Until::Task(target), journal)?;
             if !lines.is_empty() {
                 lines.push(String::new());
             }
             tasks.push(self.task(*number, &entered, target, &mut lines));
         }
-        Ok(Explanation { lines, json: json!({"host": &*self.host, "tasks": tasks}) })
+        let run = self.recorded.as_ref().map(|recorded| &recorded.journal.header.run);
+        Ok(Explanation { lines, json: json!({"host": &*self.host, "run": run, "tasks": tasks}) })
     }
 
     fn task(&self, number: usize, entered: &Entered, target: &Listed, lines: &mut Vec<String>) -> Json {
@@ -65,6 +69,12 @@ impl Explainer<'_> {
                 format!("{} ({})", crate::playbook::label::of_task(include, None), self.places.span(&include.span)),
             )
         }));
+        let journal = self.recorded.as_ref().map(|recorded| &recorded.journal);
+        let recorded = journal.and_then(|journal| outcome(journal, task, &self.host));
+        if journal.is_some() {
+            facts.push(("in this run", recorded.map_or_else(|| "it did not run".to_owned(), of_run)));
+        }
+        let sent = journal.and_then(|journal| sent(journal, recorded?));
         let rows: Vec<Vec<String>> = facts
             .into_iter()
             .filter(|(_, text)| !text.is_empty())
@@ -75,7 +85,13 @@ impl Explainer<'_> {
         let mut arguments = Map::new();
         let mut rows = Vec::new();
         for (key, node) in task.args.iter() {
-            let seen = self.seen(&scope, context, node);
+            let mut seen = self.seen(&scope, context, node);
+            // The run knew what its journal cannot restore.
+            if let (None, Some(value)) = (seen.json.get("value").filter(|value| !value.is_null()), sent.as_ref().and_then(|sent| sent.get(&key.to_text()))) {
+                seen.text = value::short(value);
+                seen.json["value"] = value.clone();
+                seen.json["problem"] = Json::Null;
+            }
             rows.push(vec![key.to_text(), seen.text, self.places.span(&node.span)]);
             arguments.insert(key.to_text(), seen.json);
         }
@@ -106,6 +122,7 @@ impl Explainer<'_> {
             "tags": &*task.tags,
             "arguments": arguments,
             "keywords": keywords,
+            "recorded": recorded.map(of_run),
         })
     }
 
@@ -140,6 +157,14 @@ impl Explainer<'_> {
         });
         Seen { text, json }
     }
+}
+
+/// Arguments that a run sent to a host for a task, masked; of a loop, the first item's.
+fn sent<'j>(journal: &'j Journal, done: &Done) -> Option<&'j Map<String, Json>> {
+    journal.records.iter().find_map(|record| match record {
+        Record::Sent(sent) if sent.at == done.at && sent.host == done.host && !sent.args.is_empty() => Some(&sent.args),
+        _ => None,
+    })
 }
 
 fn section(title: &str, rows: Vec<Vec<String>>, lines: &mut Vec<String>) {

@@ -9,10 +9,12 @@ use windlass_yaml::{Mapping, Span};
 
 use super::steps::{Step, Steps, TOO_LARGE};
 use super::value::{self, MASK};
+use super::when::of_run;
 use super::{Explainer, Explanation, Numbered, place, table};
 use crate::error::{Error, Result, did_you_mean};
+use crate::journal::Journal;
 use crate::playbook::Task;
-use crate::strategy::explain::{Listed, facts_unknown, includes_vars, is_grouping, setters};
+use crate::strategy::explain::{Listed, Until, facts_unknown, includes_vars, is_grouping, outcome, set_in_run, setters};
 use crate::vars::{Level, TaskScope, World};
 
 /// Limit of an explanation without a recorded run.
@@ -25,6 +27,23 @@ struct Shadowed {
     written: Option<Json>,
 }
 
+/// A task that may set a variable during a run.
+struct Setter {
+    task: Arc<Task>,
+    /// `register` or `set_fact`.
+    how: &'static str,
+    /// The recorded run, if there is one.
+    in_run: Option<InRun>,
+}
+
+/// Part of a setter in a recorded run.
+struct InRun {
+    /// Outcome of the task, as a sentence.
+    outcome: String,
+    /// Value that it set, masked; `None` if it set none, or if the journal leaves it out.
+    value: Option<Json>,
+}
+
 /// Explanation of a variable in one scope.
 struct Explained {
     winner: Step,
@@ -32,7 +51,7 @@ struct Explained {
     /// Whether `hash_behaviour = merge` combines the values.
     is_merged: bool,
     /// Tasks that may set the variable during a run.
-    setters: Vec<(Arc<Task>, &'static str)>,
+    setters: Vec<Setter>,
     /// Tasks that read variables from files during a run.
     readers: Vec<Arc<Task>>,
     /// Tasks that add groups or hosts before it, if no recorded run has them.
@@ -77,7 +96,7 @@ impl Explainer<'_> {
                     let Some(target) = listed.into_iter().next() else { continue };
                     if let Some(recorded) = &self.recorded {
                         let before = self.earlier(&plays, index, &tasks);
-                        entered.assume(&host, &before, &target, Some(&recorded.journal))?;
+                        entered.assume(&host, &before, Until::Task(&target), Some(&recorded.journal))?;
                     }
                     let scope = entered.scope(&host, Some(&target.task));
                     known.extend(scope.names());
@@ -91,18 +110,17 @@ impl Explainer<'_> {
                 }
             }
             (Some(path), None) => {
-                for (index, (number, mut entered)) in plays.into_iter().enumerate() {
+                for (index, (number, entered)) in plays.iter().enumerate() {
                     if !entered.has(&host) {
                         continue;
                     }
+                    let mut entered = entered.clone();
                     entered.without_facts();
-                    if let Some(recorded) = &self.recorded {
-                        entered.remember(&recorded.journal, recorded.number(index))?;
-                    }
+                    self.at_end(&plays, index, &mut entered)?;
                     let scope = entered.scope(&host, None);
                     known.extend(scope.names());
                     let title =
-                        Title { plays: vec![(number, entered.name.clone(), entered.play.span.clone())], task: None };
+                        Title { plays: vec![(*number, entered.name.clone(), entered.play.span.clone())], task: None };
                     let tasks = entered.tasks(&host);
                     let explained = Explained { groupings: until(index), ..self.explained(name, scope, &tasks) };
                     all.push((title, explained));
@@ -158,8 +176,30 @@ impl Explainer<'_> {
             && winner.value.as_ref().is_ok_and(Json::is_object)
             && !shadowed.is_empty();
         let readers = tasks.iter().map(|listed| &listed.task).filter(|task| includes_vars(task));
-        let (setters, readers) = (setters(tasks, name), readers.cloned().collect());
+        let readers = readers.cloned().collect();
+        let is_secret = winner.secret.is_some();
+        let setter = |(task, how): (Arc<Task>, &'static str)| {
+            let in_run = self.recorded.as_ref().map(|recorded| self.in_run(&recorded.journal, (&task, how), name));
+            let mask = |one: InRun| InRun { value: one.value.map(|value| if is_secret { MASK.into() } else { value }), ..one };
+            Setter { in_run: in_run.map(mask), task, how }
+        };
+        let setters = setters(tasks, name).into_iter().map(setter).collect();
         Explained { winner, shadowed, is_merged, setters, readers, groupings: Vec::new() }
+    }
+
+    /// Part of a task that sets a variable in a recorded run.
+    fn in_run(&self, journal: &Journal, setter: (&Arc<Task>, &str), name: &str) -> InRun {
+        let done = outcome(journal, setter.0, &self.host);
+        let value = set_in_run(journal, setter, &self.host, name);
+        let outcome = match (done, &value) {
+            (None, _) => "it did not run".to_owned(),
+            (Some(done), None) => match done.withheld {
+                Some(reason) => format!("{}; {}", of_run(done), reason.reason()),
+                None => of_run(done),
+            },
+            (Some(done), Some(_)) => of_run(done),
+        };
+        InRun { outcome, value }
     }
 
     fn shown(&self, name: &str, all: Vec<(Title, Explained)>) -> Explanation {
@@ -284,7 +324,15 @@ impl Explained {
                 "written": one.written,
             })
         };
-        let setter = |(task, how): &(Arc<Task>, &str)| json!({"by": how, "task": crate::playbook::label::of_task(task, None), "place": place::json(Some(&task.span))});
+        let of_task = |task: &Arc<Task>, how: &str| json!({"by": how, "task": crate::playbook::label::of_task(task, None), "place": place::json(Some(&task.span))});
+        let setter = |one: &Setter| {
+            let mut json = of_task(&one.task, one.how);
+            if let Some(in_run) = &one.in_run {
+                json["outcome"] = in_run.outcome.as_str().into();
+                json["value"] = in_run.value.clone().unwrap_or_default();
+            }
+            json
+        };
         let mut json = self.winner.to_json();
         if let Some(map) = json.as_object_mut() {
             map.remove("name");
@@ -292,7 +340,7 @@ impl Explained {
             map.insert("merged".to_owned(), self.is_merged.into());
             map.insert("shadowed".to_owned(), self.shadowed.iter().map(shadowed).collect());
             map.insert("set_during_run".to_owned(), self.setters.iter().map(setter).collect());
-            let grouping = |task: &Arc<Task>| setter(&(Arc::clone(task), task.short_action()));
+            let grouping = |task: &Arc<Task>| of_task(task, task.short_action());
             map.insert("groups_during_run".to_owned(), self.groupings.iter().map(grouping).collect());
         }
         json
@@ -342,10 +390,17 @@ impl Explained {
             winner.lines(places, 3, lines);
         }
         if !self.setters.is_empty() {
-            lines.push("  a run may set it, which outranks all but -e and parameters".to_owned());
-            for (task, how) in &self.setters {
+            let is_recorded = self.setters.iter().any(|setter| setter.in_run.is_some());
+            let verb = if is_recorded { "tasks that may set it in this run, which" } else { "a run may set it, which" };
+            lines.push(format!("  {verb} outranks all but -e and parameters"));
+            for Setter { task, how, in_run } in &self.setters {
                 let label = crate::playbook::label::of_task(task, None);
                 lines.push(format!("    {how} at {}, task '{label}'", places.span(&task.span)));
+                match in_run {
+                    Some(InRun { value: Some(value), .. }) => lines.push(format!("      set {}", value::short(value))),
+                    Some(InRun { outcome, .. }) => lines.push(format!("      {outcome}")),
+                    None => {}
+                }
             }
         }
         if !self.groupings.is_empty() {

@@ -12,11 +12,10 @@ use super::value::{self, MASK};
 use super::var::UNSEEN;
 use super::{Explainer, Explanation, Numbered, place};
 use crate::error::Result;
-use crate::journal::{Done, Journal, Record};
-use crate::playbook::Task;
+use crate::journal::{Done, Journal};
 use crate::report::split;
 use crate::strategy::explain::{
-    Entered, Group, Judged, Listed, Section, TaskConditions, Verdict, all, is_grouping, recorded,
+    Entered, Group, Judged, Listed, Section, TaskConditions, Until, Verdict, all, is_grouping, outcome, recorded,
 };
 use crate::vars::TaskScope;
 
@@ -52,7 +51,7 @@ impl Explainer<'_> {
         let journal = self.recorded.as_ref().map(|recorded| &recorded.journal);
         let host = Arc::clone(&self.host);
         let task = &target.task;
-        entered.assume(&host, before, target, journal)?;
+        entered.assume(&host, before, Until::Task(target), journal)?;
         let conditions = entered.conditions(&host, task);
         let mut found = Explained::default();
         found.lines.push(format!("{} ({})", conditions.label, self.places.span(&task.span)));
@@ -364,17 +363,8 @@ fn is_recorded(target: &Listed) -> bool {
     !is_step && matches!(target.section, Section::Body | Section::Always)
 }
 
-/// Record of the task in a run.
-fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j Done> {
-    let name = recorded(task);
-    let mut done = journal.records.iter().filter_map(|record| match record {
-        Record::Done(done) => Some(&**done),
-        _ => None,
-    });
-    done.rfind(|done| *done.at.task == *name && (done.host == host || done.once))
-}
-
-fn of_run(done: &Done) -> String {
+/// Outcome of a task in a run.
+pub(super) fn of_run(done: &Done) -> String {
     let status = done.status;
     let word = match () {
         () if status.unreachable => "the host was unreachable",

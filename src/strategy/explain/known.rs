@@ -7,9 +7,9 @@ use serde_json::{Map, Value as Json};
 use windlass_template::Value;
 use windlass_yaml::Node;
 
-use super::{Entered, Listed};
+use super::{Entered, Include, Listed};
 use crate::error::Result;
-use crate::journal::{At, Done, ItemDone, Journal, Record};
+use crate::journal::{At, Done, ItemDone, Journal, Record, Withheld};
 use crate::outcome::{FactNames, HostFacts, InventoryChange, NewGroup, NewHost, truth};
 use crate::playbook::{Play, Task, label};
 use crate::strategy::recording;
@@ -17,19 +17,37 @@ use crate::strategy::store::{Store, extend_inventory};
 use crate::vars::World;
 use crate::vars::secrecy::MASK;
 
+/// Point of a run up to which its outcomes are known.
+#[derive(Clone, Copy)]
+pub enum Until<'a> {
+    /// Before a task.
+    Task(&'a Listed),
+    /// After a play, given by its number in the run.
+    Play(u32),
+}
+
+impl Until<'_> {
+    fn includes(&self) -> &[Include] {
+        match self {
+            Until::Task(listed) => &listed.includes,
+            Until::Play(_) => &[],
+        }
+    }
+}
+
 /// Makes variables of earlier tasks unknown, then restores those that the journal has.
 pub(super) fn assume(
     entered: &mut Entered,
     host: &Arc<str>,
     before: &[Listed],
-    task: &Listed,
+    until: Until<'_>,
     run: Option<&Journal>,
 ) -> Result<()> {
     let mut world = entered.world.successor();
     let names: Vec<Arc<str>> = world.inventory.hosts().map(|found| Arc::clone(found.name())).collect();
     let gathers = gathers(&entered.play, entered) || before.iter().any(|listed| is_gathering(&listed.task));
     let mut set = variables(before.iter().map(|listed| &listed.task));
-    set.extend(task.includes.iter().filter(|include| include.looped.is_some()).map(|include| {
+    set.extend(until.includes().iter().filter(|include| include.looped.is_some()).map(|include| {
         let name = include.keywords.get("loop_control").and_then(|control| control.get("loop_var")?.as_str());
         let name: Arc<str> = Arc::from(name.unwrap_or("item"));
         let reason = format!("`{name}`, an item of the loop over the block at {}", include.span);
@@ -45,7 +63,7 @@ pub(super) fn assume(
     }
     entered.world = Arc::new(world);
     match run {
-        Some(journal) => restore(entered, host, before, task, journal),
+        Some(journal) => restore(entered, host, before, until, journal),
         None => Ok(()),
     }
 }
@@ -91,16 +109,20 @@ fn restore(
     entered: &mut Entered,
     host: &Arc<str>,
     before: &[Listed],
-    target: &Listed,
+    until: Until<'_>,
     journal: &Journal,
 ) -> Result<()> {
     let tasks: HashMap<String, &Arc<Task>> =
         before.iter().map(|listed| (label::with_position(&listed.task), &listed.task)).collect();
-    let end = label::with_position(&target.task);
+    let (end, last) = match until {
+        Until::Task(target) => (label::with_position(&target.task), u32::MAX),
+        Until::Play(number) => (String::new(), number),
+    };
     let mut items: HashMap<&At, Vec<ItemDone>> = HashMap::new();
     let delegated = delegated(journal);
     for record in &journal.records {
         match record {
+            Record::Play(play) if play.play > last => break,
             Record::Item(item) => {
                 effect(&mut entered.world, &item.host, of_item(item, &delegated), &item.effect)?;
                 if *item.host == **host {
@@ -229,6 +251,30 @@ pub fn setters(tasks: &[Listed], name: &str) -> Vec<(Arc<Task>, &'static str)> {
         }
     }
     found
+}
+
+/// Value that a task gave a variable on a host in a run, as its journal has it: masked, and without large values.
+pub fn set_in_run(journal: &Journal, (task, how): (&Arc<Task>, &str), host: &str, name: &str) -> Option<Json> {
+    let done = outcome(journal, task, host).filter(|done| done.withheld.is_none_or(|why| why == Withheld::Masked))?;
+    if how == "register" {
+        return (!done.result.is_empty()).then(|| Json::Object(done.result.clone()));
+    }
+    let of_items = journal.records.iter().filter_map(|record| match record {
+        Record::Item(item) if item.at == done.at && item.host == done.host => Some(&item.result),
+        _ => None,
+    });
+    let set = std::iter::once(&done.result).chain(of_items);
+    set.filter_map(|result| result.get("ansible_facts")?.get(name)).last().cloned()
+}
+
+/// Last outcome of a task on a host in a run.
+pub fn outcome<'j>(journal: &'j Journal, task: &Arc<Task>, host: &str) -> Option<&'j Done> {
+    let name = label::with_position(task);
+    let mut done = journal.records.iter().filter_map(|record| match record {
+        Record::Done(done) => Some(&**done),
+        _ => None,
+    });
+    done.rfind(|done| *done.at.task == *name && (done.host == host || done.once))
 }
 
 /// Whether a task reads variables from files during a run.

@@ -14,7 +14,7 @@ use windlass_yaml::{Mapping, Node, Span};
 
 pub(crate) use condition::sorted;
 pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
-pub use known::{includes_vars, is_grouping, setters};
+pub use known::{Until, includes_vars, is_grouping, outcome, set_in_run, setters};
 pub use tasks::{Include, Listed, Section};
 
 use super::execute::{Shared, TaskOnHost};
@@ -158,15 +158,16 @@ impl Entered {
         tasks::listed(self, host)
     }
 
-    /// Takes over what is known before a task: facts and variables set by `before` are unknown, unless the journal of a
-    /// run has them.
-    pub fn assume(&mut self, host: &Arc<str>, before: &[Listed], task: &Listed, run: Option<&Journal>) -> Result<()> {
-        known::assume(self, host, before, task, run)
-    }
-
-    /// Adds the groups, hosts and facts that the play added in a recorded run, given by the number of the play.
-    pub fn remember(&mut self, journal: &Journal, play: u32) -> Result<()> {
-        known::effects(&mut self.world, journal, play)
+    /// Takes over what is known at a point of the play: facts and variables set by `before` are unknown, unless the
+    /// journal of a run has them.
+    pub fn assume(
+        &mut self,
+        host: &Arc<str>,
+        before: &[Listed],
+        until: Until<'_>,
+        run: Option<&Journal>,
+    ) -> Result<()> {
+        known::assume(self, host, before, until, run)
     }
 
     /// Explains the conditions of a task on a host.
