@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     /// Correct findings of every severity in place where that is mechanical, and report the rest
     #[arg(long)]
     fix: bool,
-    /// List all rules
+    /// List all rules, those of the project last
     #[arg(long)]
     list_rules: bool,
     /// Explain one rule
@@ -60,13 +60,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<u8> {
+    let own = lint::own_rules(&arguments.paths)?;
     if arguments.list_rules {
-        return list_rules();
+        return list_rules(&own);
     }
     if let Some(name) = &arguments.explain {
-        return explain(lint::rule(name)?);
+        return explain(lint::rule(name, &own)?);
     }
-    let rules = |names: &[String]| names.iter().map(|name| lint::rule(name)).collect::<Result<Vec<_>>>();
+    let rules = |names: &[String]| names.iter().map(|name| lint::rule(name, &own)).collect::<Result<Vec<_>>>();
     let settings = Settings::from_config(&Config::find()?)?;
     let mut options = lint::Options {
         paths: arguments.paths.clone(),
@@ -151,12 +152,12 @@ pub(super) fn modules(settings: &Settings) -> Arc<Modules> {
     super::session::modules(settings, files)
 }
 
-fn list_rules() -> Result<u8> {
-    let row = |rule: &&Rule| {
+fn list_rules(own: &[&'static Rule]) -> Result<u8> {
+    let row = |rule: &&'static Rule| {
         let fixable = if rule.fixable { "fixable" } else { "" };
         [rule.id, rule.severity.name(), fixable, rule.summary].map(str::to_owned).to_vec()
     };
-    let rows: Vec<Vec<String>> = RULES.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = RULES.iter().chain(own).map(row).collect();
     super::stdout::print(&(aligned(&rows, usize::MAX).join("\n") + "\n"))?;
     Ok(0)
 }

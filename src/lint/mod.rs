@@ -11,6 +11,7 @@ mod fix;
 mod index;
 mod inventory;
 mod names;
+mod own;
 mod range;
 mod reach;
 mod report;
@@ -32,6 +33,7 @@ use windlass_template::uses::{Form, uses};
 
 use self::context::{Context, Parsed};
 use self::names::Names;
+use self::own::OwnRule;
 use self::rules::CHECKS;
 use self::settings::Settings;
 use self::source::SourceFile;
@@ -45,7 +47,8 @@ pub use inventory::{Inventoried, Texts, load as load_inventory};
 pub use reach::{Inherited, Lead, Leads};
 pub use report::Format;
 pub use rule::{RULES, Rule, Severity};
-pub use settings::{FILE, rule};
+pub(crate) use own::is_own;
+pub use settings::{FILE, own_rules, rule};
 pub use source::Kind;
 pub(crate) use source::{is_template, role_of};
 pub use workspace::Workspace;
@@ -75,6 +78,8 @@ pub struct Report {
     findings: Vec<Finding>,
     /// Names of each project by its directory, if the workspace lasts.
     indexes: Vec<(PathBuf, Index)>,
+    /// Rules of the projects.
+    own: Vec<&'static Rule>,
     /// Problems of the inventory in files that are not reported on.
     unplaced: Vec<Problem>,
 }
@@ -93,7 +98,13 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
     }
     // Each project is read once, however many of its paths are given.
     let roots: BTreeSet<PathBuf> = options.paths.iter().map(|path| discover::root_of(path)).collect();
-    let mut report = Report { files: Vec::new(), findings: Vec::new(), indexes: Vec::new(), unplaced: Vec::new() };
+    let mut report = Report {
+        files: Vec::new(),
+        findings: Vec::new(),
+        indexes: Vec::new(),
+        own: Vec::new(),
+        unplaced: Vec::new(),
+    };
     for root in &roots {
         let settings = Settings::read(root)?;
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
@@ -110,7 +121,8 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         if workspace.is_lasting() {
             report.indexes.push((root.clone(), Index::read(&files, &tree, &parsed)));
         }
-        let findings = findings(options, &files, &tree, &parsed);
+        let findings = findings(options, &settings.own, (&files, &tree, &parsed))?;
+        report.own.extend(settings.own.iter().map(|own| own.rule));
         let is_wanted = |finding: &Finding| {
             files.get(finding.file).is_some_and(|file| {
                 let path = below(&crate::paths::absolute(&file.path));
@@ -148,10 +160,9 @@ fn add_modules(modules: &Modules, file: &SourceFile) {
 
 fn findings<'p>(
     options: &'p Options,
-    files: &'p [SourceFile],
-    tree: &'p walk::Tree<'p>,
-    parsed: &'p [Parsed<'p>],
-) -> Vec<Finding> {
+    own: &[OwnRule],
+    (files, tree, parsed): (&'p [SourceFile], &'p walk::Tree<'p>, &'p [Parsed<'p>]),
+) -> Result<Vec<Finding>> {
     let of_inventory = files.iter().map(|file| (crate::paths::absolute(&file.path), file.index));
     let inventory_files = of_inventory.filter(|(path, _)| options.inventory.files.contains(path)).collect();
     let inventory = options.inventory.inventory.as_ref();
@@ -177,11 +188,12 @@ fn findings<'p>(
     };
     let mut findings = Vec::new();
     CHECKS.iter().for_each(|check| check(&context, &mut findings));
+    findings.append(&mut own::check(&context, own)?);
     let is_chosen = |rule: &'static Rule| {
         (options.rules.is_empty() || options.rules.contains(&rule)) && !options.skip.contains(&rule)
     };
     findings.retain(|finding| is_chosen(finding.rule));
-    findings
+    Ok(findings)
 }
 
 /// Parses every text of the project.
@@ -271,6 +283,6 @@ impl Report {
 
     /// The findings in a format.
     pub fn render(&self, format: Format) -> String {
-        report::render(format, &self.files, &self.findings)
+        report::render(format, &self.files, &self.findings, &self.own)
     }
 }

@@ -1,10 +1,12 @@
-//! The project's own choices: rules to skip, everywhere or below some paths, and files to leave out.
+//! The project's own choices: rules to skip, everywhere or below some paths, files to leave out, rules of its own.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use windlass_yaml::{Node, Options, Source, Span};
 
+use super::own::{self, OwnRule};
 use super::rule::{RULES, Rule};
 use crate::error::{Error, Result, did_you_mean};
 
@@ -20,6 +22,8 @@ pub(super) struct Settings {
     paths: Vec<(GlobSet, Vec<&'static Rule>)>,
     /// Paths to leave out.
     exclude: Option<GlobSet>,
+    /// Rules of the project.
+    pub(super) own: Vec<OwnRule>,
 }
 
 impl Settings {
@@ -45,8 +49,13 @@ impl Settings {
         let Some(map) = node.as_map() else {
             return Err(Error::parse(format!("this must be a mapping, not {}", node.kind()), &node.span));
         };
+        // Further settings may name these rules.
+        settings.own = map.get("rules").map(own::read).transpose()?.unwrap_or_default();
+        let own: Vec<&'static Rule> = settings.own.iter().map(|own| own.rule).collect();
+        let rules = |node: &Node| rules(node, &own);
         for (key, value) in map.iter() {
             match key.to_text().as_str() {
+                "rules" => {}
                 "skip" => settings.skip = rules(value)?,
                 "exclude" => {
                     let texts = texts(value)?;
@@ -61,7 +70,7 @@ impl Settings {
                     }
                 }
                 other => {
-                    let hint = did_you_mean(other, ["exclude", "paths", "skip"]);
+                    let hint = did_you_mean(other, ["exclude", "paths", "rules", "skip"]);
                     return Err(
                         Error::parse(format!("`{other}` is not a setting of {FILE}"), &key.span).maybe_hint(hint)
                     );
@@ -83,27 +92,46 @@ impl Settings {
     }
 }
 
-/// The rule with a name, or an error with the nearest one.
-pub fn rule(name: &str) -> Result<&'static Rule> {
-    Rule::named(name).ok_or_else(|| {
+/// Rules of the projects of some paths.
+pub fn own_rules(paths: &[PathBuf]) -> Result<Vec<&'static Rule>> {
+    let roots: BTreeSet<PathBuf> = paths.iter().map(|path| super::root_of(path)).collect();
+    let mut found = Vec::new();
+    for root in roots {
+        found.extend(Settings::read(&root)?.own.iter().map(|own| own.rule));
+    }
+    Ok(found)
+}
+
+/// The rule with a name, among all and those of the project, or an error with the nearest one.
+pub fn rule(name: &str, own: &[&'static Rule]) -> Result<&'static Rule> {
+    named(name, own).ok_or_else(|| {
         Error::argument(format!("there is no rule `{name}`"))
             .hint("`windlass lint --list-rules` shows them")
-            .maybe_hint(did_you_mean(name, RULES.iter().map(|rule| rule.id)))
+            .maybe_hint(nearest_rule(name, own))
     })
 }
 
-fn rules(node: &Node) -> Result<Vec<&'static Rule>> {
+fn named(name: &str, own: &[&'static Rule]) -> Option<&'static Rule> {
+    Rule::named(name).or_else(|| own.iter().find(|rule| rule.id == name).copied())
+}
+
+fn nearest_rule(name: &str, own: &[&'static Rule]) -> Option<String> {
+    did_you_mean(name, RULES.iter().chain(own).map(|rule| rule.id))
+}
+
+fn rules(node: &Node, own: &[&'static Rule]) -> Result<Vec<&'static Rule>> {
     let texts = texts(node)?;
     texts
         .iter()
         .map(|(text, span)| {
-            let hint = || did_you_mean(text, RULES.iter().map(|rule| rule.id));
-            Rule::named(text).ok_or_else(|| Error::parse(format!("there is no rule `{text}`"), span).maybe_hint(hint()))
+            named(text, own).ok_or_else(|| {
+                Error::parse(format!("there is no rule `{text}`"), span).maybe_hint(nearest_rule(text, own))
+            })
         })
         .collect()
 }
 
-fn texts(node: &Node) -> Result<Vec<(String, &Span)>> {
+pub(super) fn texts(node: &Node) -> Result<Vec<(String, &Span)>> {
     let items = node.as_list().unwrap_or(std::slice::from_ref(node));
     let text = |item: &Node| item.as_str().map(str::to_owned);
     items

@@ -20,7 +20,7 @@ fn suppresses(line: &str, rule: &'static Rule) -> bool {
     let Some(names) = MARKERS.iter().find_map(after) else { return false };
     let names = names.trim_start_matches([':', ' ']);
     let mut names = names.split([' ', ',']).filter(|name| !name.is_empty()).peekable();
-    names.peek().is_none() || names.any(|name| Rule::named(name) == Some(rule))
+    names.peek().is_none() || names.any(|name| name == rule.id || Rule::named(name) == Some(rule))
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ pub(super) struct Tree<'p> {
 const CONDITIONS: [&str; 4] = ["when", "changed_when", "failed_when", "until"];
 
 /// Sections of plays and blocks that hold tasks.
-const SECTIONS: [&str; 7] = ["pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"];
+pub(super) const SECTIONS: [&str; 7] = ["pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"];
 
 /// Place of a list of tasks.
 #[derive(Clone)]

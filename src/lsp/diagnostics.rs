@@ -11,7 +11,7 @@ use lsp_types::{
 
 use super::documents::Document;
 use super::text::Lines;
-use crate::lint::{Finding, Severity};
+use crate::lint::{Finding, Severity, is_own};
 
 /// Maximum number of findings shown for a document.
 const MOST_FINDINGS: usize = 1_000;
@@ -37,7 +37,7 @@ pub(super) fn of_document(document: &Document) -> Vec<Diagnostic> {
 
 fn diagnostic(lines: &Lines<'_>, finding: &Finding, range: &Range<usize>) -> Diagnostic {
     let help = finding.help.as_ref().map(|help| format!("\n{help}")).unwrap_or_default();
-    let page = Uri::from_str(&format!("{RULES_PAGE}#{}", finding.rule.id)).ok();
+    let page = Uri::from_str(&format!("{RULES_PAGE}#{}", finding.rule.id)).ok().filter(|_| !is_own(finding.rule));
     Diagnostic {
         range: lines.range(range),
         severity: Some(match finding.severity {

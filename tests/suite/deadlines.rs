@@ -36,6 +36,11 @@ const DOCUMENTED: &[Row] = &[
         &[("src/cli/doctor.rs", "const KEYS_DEADLINE: Duration = Duration::from_secs(10);")],
     ),
     (
+        "[Rules of a project](../how-to/lint.md#rules-of-your-own) in `windlass lint`",
+        "10 s",
+        &[("src/lint/own.rs", "const DEADLINE: Duration = Duration::from_secs(10);")],
+    ),
+    (
         "Start of the executor",
         "60 s",
         &[("src/executor/start.rs", "const START_DEADLINE: Duration = Duration::from_secs(60);")],

@@ -702,3 +702,95 @@ fn documentation_lists_all_rules() {
     }
     assert_eq!(documented.next(), None);
 }
+
+const OWN: &str = "\
+rules:
+  pinned:
+    message: a package needs a version
+    help: name it
+    severity: error
+    module: [apt, ansible.builtin.package]
+    option: state
+    when: value == 'latest' and role != 'free' and 'old' not in file
+  no-become:
+    message: become belongs to tasks
+    on: play
+    keyword: become
+    when: value
+  one-mode:
+    message: a mode needs an owner
+    when: args.mode == '0600' and args.owner is not defined and inherited.become | default(false)
+";
+
+#[test]
+fn own_rules_find_what_they_match_at_its_place() {
+    let site = "- name: Play\n  hosts: all\n  become: true\n  tasks:\n    - package: {name: a, state: latest}\n    \
+                - ansible.builtin.apt: name=a state=latest\n    - apt: {name: a, state: present}\n    - apt: {name: '{{ x }}'}\n    \
+                - file: {path: /a, mode: '0600'}\n    - file: {path: /a, mode: '0600', owner: b}\n  handlers:\n    - {name: H, package: {name: a, state: latest}}\n";
+    let tasks = "- package: {name: a, state: latest}\n";
+    let project = Project::new(&[
+        (".windlass-lint.yml", OWN),
+        ("site.yml", site),
+        ("old/site.yml", site),
+        ("roles/free/tasks/main.yml", tasks),
+    ]);
+    assert_eq!(project.found("pinned"), ["site.yml:5:26 error", "site.yml:6:7 error", "site.yml:12:38 error"]);
+    assert_eq!(project.found("no-become"), ["old/site.yml:3:3 warning", "site.yml:3:3 warning"]);
+    assert_eq!(project.found("one-mode"), ["old/site.yml:9:7 warning", "site.yml:9:7 warning"]);
+    let text = project.text(&["site.yml"]);
+    assert!(text.contains("site.yml:5:26: error[pinned]: a package needs a version\n    help: name it\n"), "{text}");
+    assert!(project.text(&["--list-rules"]).contains("pinned") && project.text(&["--explain", "pinned"]).contains("error"));
+    let sarif: Value = serde_json::from_str(&project.text(&["site.yml", "--format", "sarif"])).unwrap();
+    let run = &sarif["runs"][0];
+    let result = run["results"].as_array().unwrap().iter().find(|result| result["ruleId"] == "pinned").unwrap();
+    let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+    assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "pinned");
+    assert!(!project.text(&["--skip", "pinned", "site.yml"]).contains("[pinned]"));
+    project.write("site.yml", &site.replace("state: latest}\n    - ansible", "state: latest} # lint: skip pinned\n    - ansible"));
+    assert_eq!(project.found("pinned"), ["site.yml:6:7 error", "site.yml:12:38 error"]);
+    project.write(".windlass-lint.yml", &format!("{OWN}skip: [pinned]\npaths:\n  old: [no-become]\n"));
+    assert_eq!(project.found("pinned"), [""; 0]);
+    assert_eq!(project.found("no-become"), ["site.yml:3:3 warning"]);
+}
+
+#[test]
+fn own_rules_only_compute() {
+    let project = Project::new(&[("site.yml", &play("    - debug: {msg: \"{{ lookup('pipe', 'touch ran') }}\"}\n"))]);
+    for (rule, says) in [
+        ("when: lookup('pipe', 'touch ran')", "`when` knows no `lookup`"),
+        ("when: ansible_host == 'a'", "`when` knows no `ansible_host`: it sees args, file, "),
+        ("when: file is exists", "the test `exists` is not possible in a rule"),
+        ("when: \"'~' | expanduser == file\"", "the filter `expanduser` is not possible in a rule"),
+        ("when: name is ansible.utils.resolvable", "the test `ansible.utils.resolvable` is not possible in a rule"),
+        ("when: \"'{{ name }}'\"", "leave out `{{ }}`"),
+        ("when: name ==", "`when` is not an expression"),
+        ("when: [a]", "`when` must be an expression"),
+        ("on: play", "matches everything"),
+        ("modul: apt", "did you mean `module`?"),
+        ("severity: fatal\n    module: apt", "`severity` is info, warning or error"),
+        ("on: tasks\n    module: apt", "`on` is a list of play, block, task and handler"),
+    ] {
+        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: no\n    {rule}\n"));
+        let output = project.lint(&[]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{rule}: {error}");
+        assert!(error.contains(says) && error.contains(".windlass-lint.yml:"), "{rule}: {error}");
+    }
+    // A name that is composed finds nothing either.
+    for when in ["['/etc'] | select('ansible.utils.' ~ 'resolvable') | list", "['/etc'] | map('real' ~ 'path') | list"] {
+        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: no\n    when: \"{when}\"\n"));
+        let output = project.lint(&[]);
+        assert_eq!(output.status.code(), Some(4), "{when}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for (rule, says) in [
+        ("name-missing: {message: x, module: y}", "`name-missing` is a rule of windlass lint"),
+        ("Mine: {message: x, module: y}", "`Mine` is not the name of a rule"),
+        ("mine: {module: y}", "needs a `message`"),
+        ("mine: [a]", "a rule must be a mapping"),
+    ] {
+        project.write(".windlass-lint.yml", &format!("rules:\n  {rule}\n"));
+        let error = String::from_utf8(project.lint(&[]).stderr).unwrap();
+        assert!(error.contains(says), "{rule}: {error}");
+    }
+    assert!(!project.path().join("ran").exists());
+}

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::finding::Finding;
-use super::rule::Severity;
+use super::rule::{Rule, Severity};
 use super::source::SourceFile;
 
 /// Format of a report.
@@ -25,13 +25,13 @@ pub enum Format {
 /// A finding with its file.
 type Located<'a> = (&'a SourceFile, &'a Finding);
 
-pub(super) fn render(format: Format, files: &[SourceFile], findings: &[Finding]) -> String {
+pub(super) fn render(format: Format, files: &[SourceFile], findings: &[Finding], own: &[&Rule]) -> String {
     let located: Vec<Located<'_>> =
         findings.iter().filter_map(|finding| Some((files.get(finding.file)?, finding))).collect();
     match format {
         Format::Text => located.iter().map(|(file, finding)| text(file, finding)).collect(),
         Format::Json => json_of(&located),
-        Format::Sarif => sarif::render(&located),
+        Format::Sarif => sarif::render(&located, own),
         Format::Github => located.iter().map(|(file, finding)| github(file, finding)).collect(),
     }
 }

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::Located;
-use crate::lint::rule::{RULES, Severity};
+use crate::lint::rule::{RULES, Rule, Severity};
 
-pub(super) fn render(located: &[Located<'_>]) -> String {
-    let rules: Vec<Value> = RULES
+pub(super) fn render(located: &[Located<'_>], own: &[&Rule]) -> String {
+    let all: Vec<&Rule> = RULES.iter().map(|rule| &**rule).chain(own.iter().copied()).collect();
+    let rules: Vec<Value> = all
         .iter()
         .map(|rule| {
             json!({
@@ -17,7 +18,7 @@ pub(super) fn render(located: &[Located<'_>]) -> String {
             })
         })
         .collect();
-    let results: Vec<Value> = located.iter().map(result).collect();
+    let results: Vec<Value> = located.iter().map(|located| result(located, &all)).collect();
     let report = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -30,9 +31,9 @@ pub(super) fn render(located: &[Located<'_>]) -> String {
     crate::output::nice_json(&report) + "\n"
 }
 
-fn result((file, finding): &Located<'_>) -> Value {
+fn result((file, finding): &Located<'_>, all: &[&Rule]) -> Value {
     let help = finding.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
-    let index = RULES.iter().position(|rule| rule.id == finding.rule.id);
+    let index = all.iter().position(|rule| rule.id == finding.rule.id);
     json!({
         "ruleId": finding.rule.id,
         "ruleIndex": index,
