@@ -46,6 +46,7 @@ fn difference(case: &Path) -> Option<String> {
             .env("SCRATCH", scratch.path())
             .env("WINDLASS_JOURNAL_DIR", scratch.path().join("journal"))
             .env("WINDLASS_PENDING_HANDLERS", "skip")
+            .env("WINDLASS_FAILURES", "ansible")
             .env("ANSIBLE_FORKS", "1")
             .env("NO_COLOR", "1")
             .stdin(fs::File::open(case.join("stdin")).map_or_else(|_| Stdio::null(), Stdio::from))

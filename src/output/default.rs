@@ -53,6 +53,8 @@ pub(super) struct DefaultOutput {
     arguments: bool,
     /// Whether failures, and lines that `debug` prints, are text for a person.
     is_readable: bool,
+    /// Whether results leave out what nobody reads: the whole specification behind the errors of a role's arguments.
+    abridges: bool,
     /// Whether the recap fits narrow terminals.
     fits: bool,
     /// Whether a censored loop looks the same as a task without one.
@@ -85,6 +87,7 @@ impl DefaultOutput {
                 && dialect == Dialect::Standard
                 && setup.settings.verbosity == 0
                 && !["result_format", "pretty_results"].iter().any(|name| setup.given(name).is_some()),
+            abridges: setup.settings.output.failures == FailureForm::Listed && setup.settings.verbosity == 0,
             fits: setup.settings.output.failures == FailureForm::Readable,
             hides_censored_loops: setup.settings.compat.shows_censored_loops_as_tasks(),
             lines: setup.lines.clone(),
@@ -276,6 +279,9 @@ impl DefaultOutput {
         let mut map = self.format.abridged(result);
         let is_debug = event.task.short_action() == "debug";
         clean_debug(event.task.short_action(), &mut map);
+        if self.abridges && event.task.short_action() == "validate_argument_spec" {
+            map.remove("argument_spec_data");
+        }
         if self.is_readable && matches!(event.status, Status::Failed { .. } | Status::Unreachable { .. }) {
             self.lines.without_live(&event.name, &mut map);
             return super::failures::text(&map);

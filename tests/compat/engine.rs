@@ -93,6 +93,7 @@ impl Engine {
             .env("HOME", &home)
             .env("WINDLASS_JOURNAL_DIR", home.join("journal"))
             .env("WINDLASS_PENDING_HANDLERS", "skip")
+            .env("WINDLASS_FAILURES", "ansible")
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
             .env("PYTHONHASHSEED", "0")

@@ -163,8 +163,27 @@ fn refused_argument_of_a_role_shows_its_error_alone_at_a_terminal() {
     assert!(text.contains(error), "{text}");
     assert!(!text.contains("argument_spec_data") && !text.contains("argument_errors"), "{text}");
     assert!(!text.contains("validate_args_context"), "{text}");
-    let text = String::from_utf8(in_script(of_role(folder.path(), &[])).stdout).unwrap();
-    assert!(text.contains("\"argument_spec_data\": {"), "{text}");
+}
+
+#[test]
+fn script_sees_the_specification_of_a_role_only_on_request() {
+    let folder = project();
+    with_role(folder.path());
+    let text = |words: &[&str], failures: Option<&str>| {
+        let mut run = of_role(folder.path(), words);
+        failures.iter().for_each(|form| _ = run.env("WINDLASS_FAILURES", form));
+        String::from_utf8(in_script(run).stdout).unwrap()
+    };
+    let usual = text(&[], None);
+    assert!(usual.contains("\"argument_errors\": [") && usual.contains("missing required arguments: app_port"), "{usual}");
+    assert!(usual.contains("\"validate_args_context\": {") && !usual.contains("argument_spec_data"), "{usual}");
+    for text in [text(&[], Some("ansible")), text(&["--output", "ansible"], None), text(&["-v"], None)] {
+        assert!(text.contains("\"argument_spec_data\": {"), "{text}");
+    }
+    let mut run = of_role(folder.path(), &[]);
+    run.env("ANSIBLE_STDOUT_CALLBACK", "ansible.posix.json");
+    let json = String::from_utf8(in_script(run).stdout).unwrap();
+    assert!(json.contains("\"argument_spec_data\": {"), "{json}");
 }
 
 #[test]
