@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use windlass_inventory::{Inventory, Problem};
-use windlass_template::uses::{Fault, Form, Uses};
+use windlass_template::uses::Form;
 use windlass_yaml::Node;
 
 use super::names::Names;
 use super::source::SourceFile;
 use super::walk::Tree;
+use super::workspace::Used;
 use crate::foreign::Modules;
 
 /// A text with the names that it uses.
@@ -19,7 +20,7 @@ pub(super) struct Parsed<'p> {
     pub(super) node: Option<&'p Node>,
     pub(super) form: Form,
     pub(super) task_line: Option<u32>,
-    pub(super) uses: Result<Uses, Fault>,
+    pub(super) uses: Used,
 }
 
 /// Everything that checks read.

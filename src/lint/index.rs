@@ -127,7 +127,7 @@ impl Index {
 
     /// Adds the variables that a text uses, except those that it binds itself.
     fn used(&mut self, text: &Parsed<'_>) {
-        let Ok(uses) = &text.uses else {
+        let Ok(uses) = &*text.uses else {
             self.unread.insert(crate::paths::absolute(&text.file.path));
             return;
         };

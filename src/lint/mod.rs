@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_inventory::Problem;
-use windlass_template::uses::{Form, uses};
+use windlass_template::uses::Form;
 
 use self::context::{Context, Parsed};
 use self::names::Names;
@@ -117,11 +117,11 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
             add_modules(&options.modules, file);
         }
         let tree = walk::walk(&files, &options.modules);
-        let parsed = parsed(&files, &tree);
+        let parsed = parsed(&files, &tree, workspace);
         if workspace.is_lasting() {
             report.indexes.push((root.clone(), Index::read(&files, &tree, &parsed)));
         }
-        let findings = findings(options, &settings.own, (&files, &tree, &parsed))?;
+        let findings = findings(options, &settings.own, (files.as_slice(), &tree, parsed.as_slice()))?;
         report.own.extend(settings.own.iter().map(|own| own.rule));
         let is_wanted = |finding: &Finding| {
             files.get(finding.file).is_some_and(|file| {
@@ -135,6 +135,7 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         report.findings.append(&mut findings);
         report.files.append(&mut files);
     }
+    workspace.end_check();
     let chosen = report.files.iter().filter(|file| file.is_chosen);
     let chosen: HashSet<PathBuf> = chosen.map(|file| crate::paths::absolute(&file.path)).collect();
     let is_unplaced =
@@ -168,7 +169,7 @@ fn findings<'p>(
     let inventory = options.inventory.inventory.as_ref();
     let mut names = Names::read(files, tree, inventory, &inventory_files);
     for text in parsed {
-        if let Ok(uses) = &text.uses {
+        if let Ok(uses) = &*text.uses {
             names.note(uses, text.form);
         }
     }
@@ -197,14 +198,15 @@ fn findings<'p>(
 }
 
 /// Parses every text of the project.
-fn parsed<'p>(files: &'p [SourceFile], tree: &'p walk::Tree<'p>) -> Vec<Parsed<'p>> {
+fn parsed<'p>(files: &'p [SourceFile], tree: &'p walk::Tree<'p>, workspace: &mut Workspace) -> Vec<Parsed<'p>> {
     let values = tree.texts.iter().map(|text| Parsed {
         file: text.file,
         node: Some(text.node),
         form: text.form,
         task_line: text.task_line,
-        uses: uses(text.node.as_str().unwrap_or_default(), text.form),
+        uses: workspace.uses(text.node.as_str().unwrap_or_default(), text.form),
     });
+    let mut parsed: Vec<Parsed<'p>> = values.collect();
     let with_own_syntax = templates_with_own_syntax(tree);
     let is_usual = |file: &&SourceFile| {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
@@ -215,9 +217,10 @@ fn parsed<'p>(files: &'p [SourceFile], tree: &'p walk::Tree<'p>) -> Vec<Parsed<'
         node: None,
         form: Form::File,
         task_line: None,
-        uses: uses(file.text(), Form::File),
+        uses: workspace.uses(file.text(), Form::File),
     });
-    values.chain(templates).collect()
+    parsed.extend(templates);
+    parsed
 }
 
 /// Templates for which a task sets other delimiters.

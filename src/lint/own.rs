@@ -63,7 +63,7 @@ const NOT_PURE: [&str; 19] = [
 static PURE: LazyLock<Library> = LazyLock::new(|| {
     let pure = |all: &[Function]| -> &'static [Function] {
         let is_pure = |name: &&str| !name.contains('.') && !NOT_PURE.contains(name);
-        Vec::leak(all.iter().filter(|function| function.names.iter().all(|name| is_pure(&name))).copied().collect())
+        Vec::leak(all.iter().filter(|function| function.names.iter().all(is_pure)).copied().collect())
     };
     let lookups = Lookups { all: &[], reads_outside: |_| false, is_active: |_| false };
     Library::new(pure(windlass_template::filters::FILTERS), pure(windlass_template::tests::TESTS), lookups)
@@ -328,10 +328,9 @@ impl Subject<'_> {
     /// Values that an expression sees, as data: no text in them is a template.
     fn scope(&self) -> windlass_template::Context {
         let mut inherited = Map::new();
-        for (place, map) in self.outer.iter().enumerate() {
-            inherited.extend(keywords(map, if place == 0 { On::Play } else { On::Block }));
+        for map in self.outer {
+            inherited.extend(keywords(map, &[On::Play, On::Block]));
         }
-        let own = keywords(self.map, self.on);
         let text = |value: Option<&str>| Json::from(value.unwrap_or_default());
         let role = self.file.role.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
         let args = self.action.map(|action| action.args.iter().map(|(key, value)| (key.to_text(), value.to_json())));
@@ -342,7 +341,7 @@ impl Subject<'_> {
             ("module", text(self.action.map(Action::short))),
             ("name", text(self.map.get("name").and_then(Node::as_str))),
             ("role", text(role.as_deref())),
-            ("keywords", Json::Object(own)),
+            ("keywords", Json::Object(keywords(self.map, &[self.on]).collect())),
         ];
         let data = |(name, value): (&str, Json)| (Arc::from(name), Variable::Data(windlass_template::from_json(&value)));
         ENGINE.scope(Arc::new(Nothing)).with(values.into_iter().map(data).collect())
@@ -350,7 +349,8 @@ impl Subject<'_> {
 }
 
 /// Keywords of an object, without those that hold tasks and roles.
-fn keywords(map: &Mapping, on: On) -> impl Iterator<Item = (String, Json)> {
-    let is_shown = move |word: &str| is_keyword(word, on) && !SECTIONS.contains(&word) && word != "roles";
+fn keywords<'m>(map: &'m Mapping, on: &'m [On]) -> impl Iterator<Item = (String, Json)> + 'm {
+    let is_keyword = move |word: &str| on.iter().any(|on| is_keyword(word, *on));
+    let is_shown = move |word: &str| is_keyword(word) && !SECTIONS.contains(&word) && word != "roles";
     map.string_entries().filter(move |(word, _)| is_shown(word)).map(|(word, node)| (word.to_owned(), node.to_json()))
 }

@@ -1,10 +1,12 @@
-//! Files between checks: texts of an editor in place of files, and parsed files that have not changed.
+//! Files between checks: texts of an editor in place of files, and parsed files and templates that have not changed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+
+use windlass_template::uses::{Fault, Form, Uses, uses};
 
 use super::source::SourceFile;
 
@@ -16,6 +18,30 @@ pub struct Workspace {
     kept: HashMap<PathBuf, Kept>,
     /// Maximum number of files of a project, for checks that repeat.
     most_files: Option<usize>,
+    /// Names that texts use, by the form of the text.
+    uses: [KnownUses; 3],
+}
+
+/// Names that a text uses, or its error.
+pub(super) type Used = Arc<Result<Uses, Fault>>;
+
+/// Texts of the last check and of the current one, with the names that they use.
+#[derive(Debug, Default)]
+struct KnownUses {
+    last: HashMap<Arc<str>, Used>,
+    current: HashMap<Arc<str>, Used>,
+}
+
+impl KnownUses {
+    fn of(&mut self, text: &str, form: Form) -> Used {
+        if let Some(used) = self.current.get(text) {
+            return Arc::clone(used);
+        }
+        let (text, used) =
+            self.last.remove_entry(text).unwrap_or_else(|| (Arc::from(text), Arc::new(uses(text, form))));
+        self.current.insert(text, Arc::clone(&used));
+        used
+    }
 }
 
 /// A parsed file.
@@ -69,6 +95,19 @@ impl Workspace {
             let kept = Kept { modified, length: metadata.len(), file: file.clone() };
             self.kept.insert(path.to_owned(), kept);
         }
+    }
+
+    /// Names that a text uses. If checks repeat, only texts that the last one did not have are parsed.
+    pub(super) fn uses(&mut self, text: &str, form: Form) -> Used {
+        match self.is_lasting() {
+            true => self.uses[form as usize].of(text, form),
+            false => Arc::new(uses(text, form)),
+        }
+    }
+
+    /// Forgets texts that the check which ends now did not have.
+    pub(super) fn end_check(&mut self) {
+        self.uses.iter_mut().for_each(|known| known.last = std::mem::take(&mut known.current));
     }
 
     /// Forgets files of a project that no longer exist.

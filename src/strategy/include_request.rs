@@ -231,7 +231,7 @@ pub(super) fn load(
     playbook_dir: &std::path::Path,
 ) -> Result<Included> {
     if let Some(looped) = &task.looped {
-        return item_of_block(wanted, (task, looped), shared, playbook_dir);
+        return item_of_block(wanted, (task, &**looped), shared, playbook_dir);
     }
     let frame = frame_of(wanted, task)?;
     shared.loader.modules.check_groups(frame.keywords.get("module_defaults"))?;

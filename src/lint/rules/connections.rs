@@ -127,6 +127,6 @@ fn one<'p>(
 
 /// Whether a template reads a variable, which then has a purpose of its own.
 fn is_read(context: &Context<'_>, name: &str) -> bool {
-    let uses = context.parsed.iter().filter_map(|parsed| parsed.uses.as_ref().ok());
+    let uses = context.parsed.iter().filter_map(|parsed| (*parsed.uses).as_ref().ok());
     uses.flat_map(|uses| &uses.names).any(|found| found.name == name)
 }

@@ -70,7 +70,7 @@ impl Literals<'_> {
     fn subscripts(&self, context: &Context<'_>, findings: &mut Vec<Finding>) {
         for parsed in context.parsed {
             let text = parsed.node.map_or(Some(&*parsed.file.source.text), |node| node.as_str());
-            let (Some(text), Ok(uses)) = (text, &parsed.uses) else { continue };
+            let (Some(text), Ok(uses)) = (text, &*parsed.uses) else { continue };
             for found in uses.names.iter().filter(|found| !found.is_guarded) {
                 let is_host = match (found.kind, found.name.as_str()) {
                     (UseKind::Variable, "hostvars") => true,

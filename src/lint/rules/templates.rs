@@ -44,7 +44,7 @@ const LOOKUPS: &[&str] = &[
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     loops(context, findings);
     for parsed in context.parsed {
-        match &parsed.uses {
+        match &*parsed.uses {
             Err(fault) => {
                 let place = match (parsed.node, fault.line) {
                     (Some(node), _) => place_of(&node.span),
@@ -201,7 +201,7 @@ fn comparison(parsed: &Parsed<'_>, found: &LiteralComparison, written: &str, ins
 }
 
 fn braces(parsed: &Parsed<'_>, node: &Node, text: &str, findings: &mut Vec<Finding>) {
-    let Ok(uses) = &parsed.uses else { return };
+    let Ok(uses) = &*parsed.uses else { return };
     let inner = match uses.expressions.as_slice() {
         [only] if text.trim().starts_with("{{") && text.trim().ends_with("}}") => text.get(only.start..only.end),
         _ => None,

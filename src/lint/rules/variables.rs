@@ -21,7 +21,7 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) {
     // A name is reported once for each file.
     let mut reported: HashSet<(&Path, &str)> = HashSet::new();
     for parsed in context.parsed.iter().filter(|parsed| parsed.file.is_chosen) {
-        let Ok(uses) = &parsed.uses else { continue };
+        let Ok(uses) = &*parsed.uses else { continue };
         for found in uses.names.iter().filter(|found| found.kind == UseKind::Variable && !found.is_guarded) {
             let name = found.name.as_str();
             if names.is_known(name) || uses.bound.contains(&found.name) || !reported.insert((&parsed.file.path, name)) {
