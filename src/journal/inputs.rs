@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
-use windlass_template::{Compat, PluginKind, Read};
+use windlass_template::{Compat, PluginKind};
 use windlass_yaml::Mapping;
 
 use super::fingerprint::{add_part, canonical, changed, file_hash, is_own};
