@@ -1,7 +1,7 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,6 +67,8 @@ pub(crate) struct Place {
     /// Address of the host; empty if no variable names it.
     pub(crate) address: Arc<str>,
     traits: Traits,
+    /// Notifications that wait for this handler alone.
+    settles: Vec<String>,
     /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
     clock: Mutex<Clock>,
@@ -105,7 +107,13 @@ struct Clock {
 impl Place {
     /// A position for which nothing has been sent.
     pub(crate) fn new(spot: Arc<Spot>, play: PlayKey, address: Arc<str>, traits: Traits) -> Place {
-        Place { spot, play, address, traits, sent: Mutex::default(), clock: Mutex::default() }
+        let (settles, sent, clock) = Default::default();
+        Place { spot, play, address, traits, settles, sent, clock }
+    }
+
+    /// A position of a handler for which alone these notifications wait.
+    pub(crate) fn settling(self, settles: Vec<String>) -> Place {
+        Place { settles, ..self }
     }
 
     fn at(&self) -> &At {
@@ -193,6 +201,8 @@ pub(crate) struct Recorder {
     carried: Mutex<HashMap<(String, PlayKey), Vec<String>>>,
     /// Handlers recorded as notified but not yet as run, by host, play and name, with the address of the host.
     notified: Mutex<HashMap<(String, PlayKey, String), Arc<str>>>,
+    /// Handlers recorded as run that the batch has not settled yet, by host, play and name.
+    settled: Mutex<HashSet<(String, PlayKey, String)>>,
 }
 
 impl Recorder {
@@ -246,6 +256,7 @@ impl Recorder {
             ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
+            settled: Mutex::default(),
         };
         recorder.append(&Record::Run(Box::new(header)));
         // Restored tasks read nothing again.
@@ -516,6 +527,11 @@ impl Recorder {
         line.option("took", took);
         line.option("report", report.map(|report| self.excerpt(report)));
         self.log.append(Lane::Run, &line.end());
+        // The handler may run on other hosts for long.
+        if (!status.failed && !status.unreachable) || status.ignored {
+            let settled = place.settles.iter().filter(|name| !self.is_notified_later(&outcome.host, name));
+            settled.for_each(|name| self.ran_early(place, &outcome.host, name));
+        }
     }
 
     /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
@@ -690,6 +706,9 @@ impl Recorder {
     /// Records that a notified handler has run on a host with this address.
     pub(crate) fn ran(&self, host: (&str, &str), play: &PlayKey, handler: &str) {
         let key = (host.0.to_owned(), play.clone(), handler.to_owned());
+        if self.settled.lock().unwrap_or_else(PoisonError::into_inner).remove(&key) {
+            return;
+        }
         let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
         notified.remove(&key);
         let entry = self.named(host, play, handler);
@@ -700,6 +719,13 @@ impl Recorder {
             return;
         }
         self.note(play, &Event::Ran(entry));
+    }
+
+    /// Records that a handler has run on a host, before the batch settles it.
+    fn ran_early(&self, place: &Place, host: &str, handler: &str) {
+        self.ran((host, &place.address), &place.play, handler);
+        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 
     /// Discards the notifications of a handler that the play does not have: it can never run. A name with a mask may

@@ -1,5 +1,6 @@
 //! The strategy's side of the journal: places of tasks, outcomes restored from an earlier run, and completed handlers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
@@ -69,7 +70,9 @@ impl Batch {
         let run = self.hosts.get(host);
         let rescuable = run.is_some_and(|run| run.cursor.would_rescue());
         let address = run.map(|run| Arc::clone(&run.address)).unwrap_or_default();
-        Arc::new(Place::new(spot, self.key.clone(), address, Traits { once, handler: task.handler, rescuable }))
+        let place = Place::new(spot, self.key.clone(), address, Traits { once, handler: task.handler, rescuable });
+        let settles = run.filter(|_| task.handler).map(|run| run.settled_by(task.id)).unwrap_or_default();
+        Arc::new(place.settling(settles))
     }
 
     /// Places of a task on these hosts, and the outcomes the resumed run recorded there.
@@ -178,6 +181,12 @@ impl HostRun {
         if is_through {
             self.settle(journal, host, None);
         }
+    }
+
+    /// Notifications that wait for this handler alone.
+    fn settled_by(&self, handler: u64) -> Vec<String> {
+        let waits = |handlers: &HashSet<u64>| handlers.len() == 1 && handlers.contains(&handler);
+        self.flushing.iter().filter(|(_, handlers)| waits(handlers)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Settles notifications of which this handler was the last to run, or without one all that wait for no handler.

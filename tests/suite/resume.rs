@@ -831,6 +831,15 @@ fn pending_handler_runs_in_the_second_of_two_plays_of_one_name() {
     project.play(&[]).ends(0).lacks("have not run");
 }
 
+#[test]
+fn handler_that_ended_on_one_host_is_not_pending_there_while_it_runs_on_another() {
+    let handler = "  handlers:\n    - name: restart\n      shell: 'if [ {{ inventory_hostname }} = b ]; then until [ -e FOLDER/ended ]; do sleep 0.1; done; \
+                   sleep 1; touch FOLDER/reached; sleep 60; fi; touch FOLDER/ended'\n";
+    let project = Project::new(&(head("") + "    - {shell: 'true', notify: restart}\n" + handler));
+    project.killed_at("reached", "-KILL", &[]);
+    project.play(&["--check"]).has("b: 'restart'").lacks("a: 'restart'");
+}
+
 /// A host stops between two notifications of one handler, and the resuming run before the second.
 #[test]
 fn killed_resume_neither_forgets_a_second_notification_nor_revives_a_handler_that_ran() {
