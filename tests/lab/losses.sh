@@ -51,14 +51,14 @@ operation_failed_node() {
   holds 'kubelet of the control plane cannot start with the next release' only_starts node1 "$from"
   holds 'upgrade.yml fails there' refused first.log 'node1 was not upgraded.*It has its old programs and static pods back' upgrade
   holds 'its nodes are Ready' eventually 60 all_ready
-  holds 'all of it has the former release' running "$from"
+  holds 'all of it has the former release' eventually 120 running "$from"
   holds 'no node is cordoned' none_cordoned
   holds 'the service answers on every node' answer_everywhere
   holds 'kubelet of the control plane starts again' only_starts node1
   holds 'that of the worker does not' only_starts node2 "$from"
   holds 'upgrade.yml fails at the worker' refused second.log 'node2 was not upgraded.*It has its old programs and static pods back' upgrade
   holds 'the nodes are Ready' eventually 60 all_ready
-  holds 'the control plane has the next release, and the worker the former' kubelets_are "v$to" "v$from"
+  holds 'the control plane has the next release, and the worker the former' eventually 60 kubelets_are "v$to" "v$from"
   holds 'neither is cordoned' none_cordoned
   holds 'the service answers on both nodes' answer_everywhere
   holds 'kubelet of the worker starts again' only_starts node2
