@@ -34,6 +34,8 @@ pub(crate) struct Given {
     pub(crate) messages: mpsc::Receiver<ToLead>,
     /// Why there is no outcome, once the messages end without one.
     pub(crate) left: oneshot::Receiver<Left>,
+    /// The part of the process that takes the task over then.
+    pub(crate) successor: Shard,
 }
 
 /// Why a worker sends no outcome of a task.
@@ -77,6 +79,8 @@ pub(super) struct Worker {
     pub(super) secrets: AtomicUsize,
     /// Counts its connections, of which only the newest lives.
     pub(super) connections: watch::Sender<u64>,
+    /// Number of the connection that lives, or lived last.
+    served: AtomicU64,
     /// Held by the connection that lives.
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Ends the connection that lives.
@@ -94,6 +98,7 @@ impl Worker {
             said: AtomicUsize::new(0),
             secrets: AtomicUsize::new(0),
             connections: watch::Sender::new(0),
+            served: AtomicU64::new(0),
             turn: tokio::sync::Mutex::default(),
             dismissed: Notify::new(),
         }
@@ -231,12 +236,6 @@ impl Hub {
         Shard { number, token: self.welcome.shard.token + connection }
     }
 
-    /// The part of the process that takes the place of a worker.
-    pub(crate) fn successor(&self, index: usize) -> Shard {
-        let connections = self.workers.get(index).map_or(0, |worker| *worker.connections.borrow());
-        self.part(index, connections + 1)
-    }
-
     pub(super) fn worker(&self, index: usize) -> Option<&Worker> {
         self.workers.get(index)
     }
@@ -334,7 +333,8 @@ impl Hub {
         let line = sending.lines.get(index)?.as_ref().filter(|line| line.is_live)?;
         all.insert(slot.clone(), running);
         line.send(&encoded(&ToWorker::Run(slot.clone())));
-        Some(Given { messages, left })
+        let successor = self.part(index, worker.served.load(Ordering::Acquire) + 1);
+        Some(Given { messages, left, successor })
     }
 
     /// Passes an outcome of the lead to all workers.
@@ -380,9 +380,12 @@ impl Hub {
         slow.into_iter().for_each(|index| self.dismiss(index, "it does not read what the run sends it"));
     }
 
-    /// Notes that a connection of a worker begins, which has to read the run from its beginning.
-    pub(super) fn begins(&self, index: usize) {
-        self.workers.get(index).into_iter().for_each(|worker| worker.reached.store(0, Ordering::Release));
+    /// Notes that this connection of a worker begins, which has to read the run from its beginning.
+    pub(super) fn begins(&self, index: usize, connection: u64) {
+        if let Some(worker) = self.workers.get(index) {
+            worker.reached.store(0, Ordering::Release);
+            worker.served.store(connection, Ordering::Release);
+        }
     }
 
     /// The next messages to a worker that has this many of the past ones.

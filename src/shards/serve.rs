@@ -110,7 +110,7 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     // A worker has one connection. Its pod's successor ends the old one, whose tasks are then lost.
     let mut newest = worker.connections.subscribe();
     let _turn = worker.turn.lock().await;
-    hub.begins(index);
+    hub.begins(index, number);
     let mut writing = tokio::spawn(pass(Arc::clone(&hub), index, (to, number)));
     let reason = tokio::select! {
         reason = listen(&hub, index, &mut from, &secrets) => reason,

@@ -129,7 +129,7 @@ impl TaskOnHost {
         match given.left.await {
             Ok(Left::NotRun) => self.run_in_lead(&hub).await,
             Ok(Left::Lost(_)) if self.is_kept_by_hosts() => {
-                let sender = Sender { shard: Some(hub.successor(worker)), since, repeats: false };
+                let sender = Sender { shard: Some(given.successor), since, repeats: false };
                 self.flight = self.flight.map(|task| Arc::new(TaskFlight { former: Some(sender), ..(*task).clone() }));
                 self.reported = items;
                 self.run_in_lead(&hub).await
