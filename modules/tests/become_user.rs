@@ -266,24 +266,25 @@ chmod 755 $D/su $D/home/ben $D/home/ben/shell"#;
 fn program_of_the_become_user_that_takes_real_user_0_gets_no_password() {
     let method = r#"printf '#!/bin/sh\nexec setpriv --reuid ben --regid ben --clear-groups %s/home/ben/shell\n' $D > $D/su
 cp "$(command -v setpriv)" $D/taker
-printf '#!/bin/sh\nexec %s/taker --ruid 0 --euid 0 python3 %s/home/ben/ask %s/tmp/evil\n' $D $D $D > $D/home/ben/shell
+printf '#!/bin/sh\nexec %s/taker --ruid 0 --euid 0 /usr/bin/python3 %s/home/ben/ask %s/tmp/evil\n' $D $D $D > $D/home/ben/shell
 cat > $D/home/ben/ask <<'END'
-import os, select, sys, termios
-settings = termios.tcgetattr(0)
-settings[3] &= ~termios.ECHO
-termios.tcsetattr(0, termios.TCSANOW, settings)
+import os, select, sys
+answer = open(sys.argv[1], "w", buffering=1)
+answer.write(f"{os.getuid()} \n")
 os.write(2, b"Password: ")
-stolen = os.read(0, 100).decode() if select.select([0], [], [], 2)[0] else ""
-open(sys.argv[1], "w").write(f"{os.getuid()} {stolen}")
+if select.select([0], [], [], 2)[0]:
+    answer.write(os.read(0, 100).decode())
 END
 chmod 755 $D/su $D/home/ben $D/home/ben/shell
 chmod 4755 $D/taker"#;
-    let Some(house) = House::new(method).filter(|_| windlass_testing::has_all(&["python3", "setpriv"])) else { return };
+    let Some(house) = House::new(method).filter(|_| windlass_testing::has_all(&["/usr/bin/python3", "setpriv"])) else {
+        return;
+    };
     let mut session = house.session("root");
     let exe = house.directory.path().join("su").display().to_string();
-    let who = Become { exe: Some(exe), timeout: 4, ..with("toor", become_user("su", "ben")) };
+    let who = Become { exe: Some(exe), timeout: 6, ..with("toor", become_user("su", "ben")) };
     let answer = session.run(as_user(who, shell(1, "id -un"))).result;
-    assert_eq!(std::fs::read_to_string(house.directory.path().join("tmp/evil")).unwrap(), "0 ", "{answer}");
+    assert_eq!(std::fs::read_to_string(house.directory.path().join("tmp/evil")).unwrap(), "0 \n", "{answer}");
     assert!(answer["msg"].as_str().unwrap().contains("the password was not sent"), "{answer}");
     session.close();
 }
