@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     /// Correct findings of every severity in place where that is mechanical, and report the rest
     #[arg(long)]
     fix: bool,
-    /// List all rules, those of the project last
+    /// List all rules, the rules of the project last
     #[arg(long)]
     list_rules: bool,
     /// Explain one rule

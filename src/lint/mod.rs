@@ -44,10 +44,10 @@ pub(crate) use discover::{LARGEST, likely_kind, root_of};
 pub use finding::{Edit, Finding, Place};
 pub use index::{Index, Spot};
 pub use inventory::{Inventoried, Texts, load as load_inventory};
+pub(crate) use own::is_own;
 pub use reach::{Inherited, Lead, Leads};
 pub use report::Format;
 pub use rule::{RULES, Rule, Severity};
-pub(crate) use own::is_own;
 pub use settings::{FILE, own_rules, rule};
 pub use source::Kind;
 pub(crate) use source::{is_template, role_of};
@@ -98,13 +98,8 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
     }
     // Each project is read once, however many of its paths are given.
     let roots: BTreeSet<PathBuf> = options.paths.iter().map(|path| discover::root_of(path)).collect();
-    let mut report = Report {
-        files: Vec::new(),
-        findings: Vec::new(),
-        indexes: Vec::new(),
-        own: Vec::new(),
-        unplaced: Vec::new(),
-    };
+    let mut report =
+        Report { files: Vec::new(), findings: Vec::new(), indexes: Vec::new(), own: Vec::new(), unplaced: Vec::new() };
     for root in &roots {
         let settings = Settings::read(root)?;
         let below = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();

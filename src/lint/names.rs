@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use foldhash::fast::RandomState;
 use windlass_inventory::Inventory;
 use windlass_template::uses::{Form, UseKind, Uses};
 use windlass_yaml::{Mapping, Node};
@@ -11,21 +12,25 @@ use super::source::{Kind, SourceFile};
 use super::walk::Tree;
 use crate::playbook::keyword::is_keyword_anywhere;
 
+/// A set of words, with a fast hash: a check reads hundreds of thousands of words, and the size of its files is
+/// limited.
+type Words<'p> = HashSet<&'p str, RandomState>;
+
 /// Variables of the project.
 #[derive(Default)]
 pub(super) struct Names<'p> {
     /// Names that something defines.
-    pub(super) defined: HashSet<&'p str>,
+    pub(super) defined: Words<'p>,
     /// Names that are keys or words anywhere, and so might be defined in a way that is not understood.
-    pub(super) possible: HashSet<&'p str>,
+    pub(super) possible: Words<'p>,
     /// Names that some template accepts as undefined.
     pub(super) optional: HashSet<String>,
     /// Words of all files that are not the key of a definition.
-    pub(super) mentioned: HashSet<&'p str>,
+    pub(super) mentioned: Words<'p>,
     /// Words that end or begin with `_`, from which names may be composed.
-    pub(super) stems: HashSet<&'p str>,
+    pub(super) stems: Words<'p>,
     /// Words of Python files, which may define filters and tests.
-    pub(super) python: HashSet<&'p str>,
+    pub(super) python: Words<'p>,
     /// Whether a file of variables is encrypted.
     pub(super) has_hidden: bool,
 }
@@ -215,8 +220,21 @@ fn values_in(line: &str) -> impl Iterator<Item = &str> {
 
 /// Identifiers in a text.
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            // A word has ASCII alone, so it begins and ends between characters.
+            let start = rest.bytes().position(|byte| is_part(byte))?;
+            let word = rest.get(start..)?;
+            let end = word.bytes().position(|byte| !is_part(byte)).unwrap_or(word.len());
+            let (word, after) = word.split_at(end);
+            rest = after;
+            if !word.starts_with(|c: char| c.is_ascii_digit()) {
+                return Some(word);
+            }
+        }
+    })
 }
 
 /// Names that the engine or a module defines.

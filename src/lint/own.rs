@@ -1,8 +1,8 @@
 //! Rules of a project's own, as `rules` in `.windlass-lint.yml` lists them.
 //!
-//! A rule is data, except for `when`: an expression of the project's text over one play, block or task as it is written.
-//! It sees these values alone. Its filters and tests are those that only compute, and it has no lookups, so checking a
-//! project that nobody trusts stays safe.
+//! A rule is data, except for `when`: an expression of the project's text over one play, block or task as it is
+//! written. It sees these values alone. Its filters and tests only compute, and it has no lookups, so a project that
+//! nobody trusts can be checked.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const NAMES: [&str; 8] = ["args", "file", "inherited", "keywords", "module", "name", "role", "value"];
 
 /// Keys of a rule.
-const KEYS: [&str; 8] = ["help", "keyword", "message", "module", "on", "option", "severity", "when"];
+const KEYS: [&str; 8] = ["help", "keyword", "kind", "message", "module", "option", "severity", "when"];
 
 /// Filters and tests that read the control machine, take long on purpose, or have another result each time.
 const NOT_PURE: [&str; 19] = [
@@ -78,7 +78,7 @@ pub(super) struct OwnRule {
     pub(super) rule: &'static Rule,
     message: String,
     help: Option<String>,
-    on: Vec<On>,
+    kinds: Vec<On>,
     modules: Vec<String>,
     options: Vec<String>,
     keywords: Vec<String>,
@@ -152,7 +152,7 @@ fn rule(id: &str, at: &Span, node: &Node) -> Result<OwnRule> {
         rule: interned(id, severity(map)?, &message),
         message,
         help: text("help")?,
-        on: on(map)?,
+        kinds: kinds(map)?,
         modules: words("module")?,
         options: words("option")?,
         keywords: words("keyword")?,
@@ -173,12 +173,12 @@ fn severity(map: &Mapping) -> Result<Severity> {
 }
 
 /// Kinds of objects that a rule looks at: tasks and handlers, unless it names others.
-fn on(map: &Mapping) -> Result<Vec<On>> {
-    let Some(node) = map.get("on") else { return Ok(vec![On::Task, On::Handler]) };
+fn kinds(map: &Mapping) -> Result<Vec<On>> {
+    let Some(node) = map.get("kind") else { return Ok(vec![On::Task, On::Handler]) };
     let kinds = [("play", On::Play), ("block", On::Block), ("task", On::Task), ("handler", On::Handler)];
     let one = |(word, span): (String, &Span)| {
         let found = kinds.iter().find(|(name, _)| *name == word).map(|(_, on)| *on);
-        found.ok_or_else(|| Error::parse("`on` is a list of play, block, task and handler", span))
+        found.ok_or_else(|| Error::parse("`kind` is a list of play, block, task and handler", span))
     };
     texts(node)?.into_iter().map(one).collect()
 }
@@ -205,7 +205,9 @@ fn expression(node: &Node) -> Result<()> {
             UseKind::Test => (PluginKind::Test, "test"),
         };
         if !PURE.has(kind, name) {
-            let message = format!("the {word} `{name}` is not possible in a rule, where only those of ansible-core that compute are");
+            let message = format!(
+                "the {word} `{name}` is not possible in a rule, which has the ones of ansible-core that only compute"
+            );
             return Err(Error::parse(message, &node.span));
         }
     }
@@ -284,7 +286,7 @@ impl OwnRule {
             let names = [action.name.as_str(), action.short(), action.last_word()];
             self.modules.iter().any(|module| names.contains(&short_name(module)))
         };
-        self.on.contains(&subject.on) && (self.modules.is_empty() || subject.action.is_some_and(is_called))
+        self.kinds.contains(&subject.on) && (self.modules.is_empty() || subject.action.is_some_and(is_called))
     }
 
     /// Adds the findings of the rule. `scope` keeps the values of the subject for further rules.
@@ -343,7 +345,8 @@ impl Subject<'_> {
             ("role", text(role.as_deref())),
             ("keywords", Json::Object(keywords(self.map, &[self.on]).collect())),
         ];
-        let data = |(name, value): (&str, Json)| (Arc::from(name), Variable::Data(windlass_template::from_json(&value)));
+        let data =
+            |(name, value): (&str, Json)| (Arc::from(name), Variable::Data(windlass_template::from_json(&value)));
         ENGINE.scope(Arc::new(Nothing)).with(values.into_iter().map(data).collect())
     }
 }

@@ -102,7 +102,7 @@ pub fn own_rules(paths: &[PathBuf]) -> Result<Vec<&'static Rule>> {
     Ok(found)
 }
 
-/// The rule with a name, among all and those of the project, or an error with the nearest one.
+/// The rule with a name, also of the project, or an error with the nearest one.
 pub fn rule(name: &str, own: &[&'static Rule]) -> Result<&'static Rule> {
     named(name, own).ok_or_else(|| {
         Error::argument(format!("there is no rule `{name}`"))

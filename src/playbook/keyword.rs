@@ -224,7 +224,9 @@ impl Keywords {
 
     /// A copy without some of the keywords.
     pub fn without(&self, names: &[&str]) -> Keywords {
-        Keywords(self.0.iter().filter(|(name, _)| !names.contains(name)).map(|(name, node)| (*name, node.clone())).collect())
+        Keywords(
+            self.0.iter().filter(|(name, _)| !names.contains(name)).map(|(name, node)| (*name, node.clone())).collect(),
+        )
     }
 
     /// Adds keywords of another set that are absent here.

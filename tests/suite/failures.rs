@@ -175,7 +175,10 @@ fn script_sees_the_specification_of_a_role_only_on_request() {
         String::from_utf8(in_script(run).stdout).unwrap()
     };
     let usual = text(&[], None);
-    assert!(usual.contains("\"argument_errors\": [") && usual.contains("missing required arguments: app_port"), "{usual}");
+    assert!(
+        usual.contains("\"argument_errors\": [") && usual.contains("missing required arguments: app_port"),
+        "{usual}"
+    );
     assert!(usual.contains("\"validate_args_context\": {") && !usual.contains("argument_spec_data"), "{usual}");
     for text in [text(&[], Some("ansible")), text(&["--output", "ansible"], None), text(&["-v"], None)] {
         assert!(text.contains("\"argument_spec_data\": {"), "{text}");

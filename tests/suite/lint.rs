@@ -714,7 +714,7 @@ rules:
     when: value == 'latest' and role != 'free' and 'old' not in file
   no-become:
     message: become belongs to tasks
-    on: play
+    kind: play
     keyword: become
     when: value
   one-mode:
@@ -734,20 +734,25 @@ fn own_rules_find_what_they_match_at_its_place() {
         ("old/site.yml", site),
         ("roles/free/tasks/main.yml", tasks),
     ]);
-    assert_eq!(project.found("pinned"), ["site.yml:5:26 error", "site.yml:6:7 error", "site.yml:12:38 error"]);
+    assert_eq!(project.found("pinned"), ["site.yml:5:26 error", "site.yml:6:28 error", "site.yml:12:36 error"]);
     assert_eq!(project.found("no-become"), ["old/site.yml:3:3 warning", "site.yml:3:3 warning"]);
     assert_eq!(project.found("one-mode"), ["old/site.yml:9:7 warning", "site.yml:9:7 warning"]);
     let text = project.text(&["site.yml"]);
     assert!(text.contains("site.yml:5:26: error[pinned]: a package needs a version\n    help: name it\n"), "{text}");
-    assert!(project.text(&["--list-rules"]).contains("pinned") && project.text(&["--explain", "pinned"]).contains("error"));
+    assert!(
+        project.text(&["--list-rules"]).contains("pinned") && project.text(&["--explain", "pinned"]).contains("error")
+    );
     let sarif: Value = serde_json::from_str(&project.text(&["site.yml", "--format", "sarif"])).unwrap();
     let run = &sarif["runs"][0];
     let result = run["results"].as_array().unwrap().iter().find(|result| result["ruleId"] == "pinned").unwrap();
     let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
     assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "pinned");
     assert!(!project.text(&["--skip", "pinned", "site.yml"]).contains("[pinned]"));
-    project.write("site.yml", &site.replace("state: latest}\n    - ansible", "state: latest} # lint: skip pinned\n    - ansible"));
-    assert_eq!(project.found("pinned"), ["site.yml:6:7 error", "site.yml:12:38 error"]);
+    project.write(
+        "site.yml",
+        &site.replace("state: latest}\n    - ansible", "state: latest} # lint: skip pinned\n    - ansible"),
+    );
+    assert_eq!(project.found("pinned"), ["site.yml:6:28 error", "site.yml:12:36 error"]);
     project.write(".windlass-lint.yml", &format!("{OWN}skip: [pinned]\npaths:\n  old: [no-become]\n"));
     assert_eq!(project.found("pinned"), [""; 0]);
     assert_eq!(project.found("no-become"), ["site.yml:3:3 warning"]);
@@ -765,20 +770,21 @@ fn own_rules_only_compute() {
         ("when: \"'{{ name }}'\"", "leave out `{{ }}`"),
         ("when: name ==", "`when` is not an expression"),
         ("when: [a]", "`when` must be an expression"),
-        ("on: play", "matches everything"),
+        ("kind: play", "matches everything"),
         ("modul: apt", "did you mean `module`?"),
         ("severity: fatal\n    module: apt", "`severity` is info, warning or error"),
-        ("on: tasks\n    module: apt", "`on` is a list of play, block, task and handler"),
+        ("kind: tasks\n    module: apt", "`kind` is a list of play, block, task and handler"),
     ] {
-        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: no\n    {rule}\n"));
+        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: wrong\n    {rule}\n"));
         let output = project.lint(&[]);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(4), "{rule}: {error}");
         assert!(error.contains(says) && error.contains(".windlass-lint.yml:"), "{rule}: {error}");
     }
     // A name that is composed finds nothing either.
-    for when in ["['/etc'] | select('ansible.utils.' ~ 'resolvable') | list", "['/etc'] | map('real' ~ 'path') | list"] {
-        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: no\n    when: \"{when}\"\n"));
+    for when in ["['/etc'] | select('ansible.utils.' ~ 'resolvable') | list", "['/etc'] | map('real' ~ 'path') | list"]
+    {
+        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: wrong\n    when: \"{when}\"\n"));
         let output = project.lint(&[]);
         assert_eq!(output.status.code(), Some(4), "{when}: {}", String::from_utf8_lossy(&output.stderr));
     }

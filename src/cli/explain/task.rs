@@ -87,7 +87,10 @@ impl Explainer<'_> {
         for (key, node) in task.args.iter() {
             let mut seen = self.seen(&scope, context, node);
             // The run knew what its journal cannot restore.
-            if let (None, Some(value)) = (seen.json.get("value").filter(|value| !value.is_null()), sent.as_ref().and_then(|sent| sent.get(&key.to_text()))) {
+            if let (None, Some(value)) = (
+                seen.json.get("value").filter(|value| !value.is_null()),
+                sent.as_ref().and_then(|sent| sent.get(&key.to_text())),
+            ) {
                 seen.text = value::short(value);
                 seen.json["value"] = value.clone();
                 seen.json["problem"] = Json::Null;

@@ -14,7 +14,9 @@ use super::{Explainer, Explanation, Numbered, place, table};
 use crate::error::{Error, Result, did_you_mean};
 use crate::journal::Journal;
 use crate::playbook::Task;
-use crate::strategy::explain::{Listed, Until, facts_unknown, includes_vars, is_grouping, outcome, set_in_run, setters};
+use crate::strategy::explain::{
+    Listed, Until, facts_unknown, includes_vars, is_grouping, outcome, set_in_run, setters,
+};
 use crate::vars::{Level, TaskScope, World};
 
 /// Limit of an explanation without a recorded run.
@@ -180,7 +182,8 @@ impl Explainer<'_> {
         let is_secret = winner.secret.is_some();
         let setter = |(task, how): (Arc<Task>, &'static str)| {
             let in_run = self.recorded.as_ref().map(|recorded| self.in_run(&recorded.journal, (&task, how), name));
-            let mask = |one: InRun| InRun { value: one.value.map(|value| if is_secret { MASK.into() } else { value }), ..one };
+            let mask =
+                |one: InRun| InRun { value: one.value.map(|value| if is_secret { MASK.into() } else { value }), ..one };
             Setter { in_run: in_run.map(mask), task, how }
         };
         let setters = setters(tasks, name).into_iter().map(setter).collect();

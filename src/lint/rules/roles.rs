@@ -35,7 +35,7 @@ pub(in crate::lint) fn folder_among<'p>(roles: &[&'p Path], name: &str) -> Optio
 /// Options of an entry point, if the role has a specification.
 fn specification<'p>(context: &Context<'p>, folder: &Path, entry: &str) -> Option<&'p Node> {
     let of_role = |file: &&SourceFile| {
-        file.role.as_deref() == Some(folder) && matches!(file.kind, Kind::ArgumentSpecs | Kind::Meta)
+        matches!(file.kind, Kind::ArgumentSpecs | Kind::Meta) && file.role.as_deref() == Some(folder)
     };
     let entry = entry.trim_end_matches(".yml").trim_end_matches(".yaml");
     context.files.iter().filter(of_role).find_map(|file| file.node.get("argument_specs")?.get(entry)?.get("options"))

@@ -91,10 +91,15 @@ fn variables<'a>(tasks: impl Iterator<Item = &'a Arc<Task>>) -> HashMap<Arc<str>
             found.insert(Arc::clone(name), format!("`{name}`, which the task at {} registers", task.span));
         }
         for name in set_facts(task) {
-            found.insert(Arc::from(name), format!("`{name}`, which set_fact at {} sets", task.span));
+            found.insert(Arc::from(name), format!("{}set_fact at {} sets", pending(name), task.span));
         }
     }
     found
+}
+
+/// Beginning of the reason why a variable is unknown that a task may set.
+fn pending(name: &str) -> String {
+    format!("`{name}`, which ")
 }
 
 /// Variables that a task of `set_fact` sets.
@@ -220,16 +225,20 @@ fn effect(world: &mut Arc<World>, host: &str, delegate: Option<&str>, effect: &M
 fn store(entered: &mut Entered, host: &Arc<str>, task: &Arc<Task>, done: &Done, items: Vec<ItemDone>) -> Result<()> {
     let mut world = entered.world.successor();
     if let Some(reason) = done.withheld {
-        if let Some(name) = &task.register {
+        for name in task.register.iter().map(|name| &**name).chain(set_facts(task)) {
             let reason = format!("`{name}`: in this run, {}", reason.reason());
             let unknown = windlass_template::unknown(reason);
-            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::clone(name), unknown);
+            Arc::make_mut(&mut world.host_mut(host).set).insert(Arc::from(name), unknown);
         }
     } else if let Some(outcome) = recording::restored(task, host, done.clone(), items) {
         let skipped = outcome.result.is_skipped();
-        // A skipped task sets nothing, so earlier values count again.
+        // A skipped task sets nothing, so a variable that no earlier task has set is not unknown.
         for name in set_facts(task).filter(|_| skipped) {
-            Arc::make_mut(&mut world.host_mut(host).set).shift_remove(name);
+            let set = Arc::make_mut(&mut world.host_mut(host).set);
+            let reason = set.get(name).and_then(windlass_template::unknown_reason);
+            if reason.is_some_and(|reason| reason.starts_with(&pending(name))) {
+                set.shift_remove(name);
+            }
         }
         let store = Store { shared: &entered.shared, before: &entered.world };
         store.store(task, &outcome, host, &mut world)?;
