@@ -225,7 +225,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         loop {
             // A word has ASCII alone, so it begins and ends between characters.
-            let start = rest.bytes().position(|byte| is_part(byte))?;
+            let start = rest.bytes().position(is_part)?;
             let word = rest.get(start..)?;
             let end = word.bytes().position(|byte| !is_part(byte)).unwrap_or(word.len());
             let (word, after) = word.split_at(end);

@@ -273,7 +273,7 @@ pub fn set_in_run(journal: &Journal, (task, how): (&Arc<Task>, &str), host: &str
         _ => None,
     });
     let set = std::iter::once(&done.result).chain(of_items);
-    set.filter_map(|result| result.get("ansible_facts")?.get(name)).last().cloned()
+    set.filter_map(|result| result.get("ansible_facts")?.get(name)).next_back().cloned()
 }
 
 /// Last outcome of a task on a host in a run.
