@@ -14,12 +14,15 @@ use crate::error::{Error, Result};
 pub(crate) struct Http {
     /// Seconds that a server may be silent.
     pub(crate) timeout: u64,
+    /// Most bytes of a download, if it is limited.
+    pub(crate) limit: Option<u64>,
 }
 
 impl Http {
     /// Downloads a URL to a file. `checksum` is `ALGORITHM:DIGITS` or `ALGORITHM:URL`, empty without one.
     pub(crate) fn download(self, url: &str, checksum: &str, headers: &Map<String, Value>, to: &Path) -> Result<()> {
-        let mut arguments = json!({"url": url, "dest": to, "timeout": self.timeout, "headers": headers});
+        let mut arguments =
+            json!({"url": url, "dest": to, "timeout": self.timeout, "headers": headers, "_limit": self.limit});
         // The content of a registry is what its hash says, also if it is compressed.
         arguments["decompress"] = headers.is_empty().into();
         if !checksum.is_empty() {

@@ -83,8 +83,8 @@ impl ActionContext {
         if candidates.is_empty() {
             return Ok(None);
         }
-        let told = args.get("use").map(windlass_template::text).unwrap_or_default();
-        let name = if matches!(told.as_str(), "" | "auto") { self.fact(fact).await? } else { told };
+        let chosen = args.get("use").map(windlass_template::text).unwrap_or_default();
+        let name = if matches!(chosen.as_str(), "" | "auto") { self.fact(fact).await? } else { chosen };
         let Some(module) = candidates.into_iter().find(|module| *module == short_name(&name)) else { return Ok(None) };
         let mut completed = self.with_defaults_of(module, args)?;
         completed.shift_remove("use");

@@ -190,7 +190,7 @@ impl Making<'_> {
         let parsed = Name::parse(name)?;
         let scratch = tempfile::tempdir_in(self.store.folder())
             .map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
-        let http = Http { timeout: self.request.timeout };
+        let http = Http { timeout: self.request.timeout, limit: None };
         let image = Image::find(http, &parsed, architecture, scratch.path())?;
         let path = format!("images/{}", parsed.file());
         let base = self.request.since.map(|base| base.manifest().files.as_slice()).unwrap_or_default();
@@ -271,7 +271,7 @@ impl Making<'_> {
         }
         self.count += 1;
         let to = self.store.folder().join(format!("fetched-{}", self.count));
-        Http { timeout: self.request.timeout }.download(url, checksum, &serde_json::Map::new(), &to)?;
+        Http { timeout: self.request.timeout, limit: None }.download(url, checksum, &serde_json::Map::new(), &to)?;
         Ok(to)
     }
 }

@@ -164,7 +164,8 @@ impl<'a> Repository<'a> {
         headers.insert("Accept".to_owned(), [INDEXES, MANIFESTS].concat().join(", ").into());
         let to = scratch.join("manifest");
         let _ = std::fs::remove_file(&to);
-        self.http.download(&format!("{}/manifests/{reference}", self.base), "", &headers, &to)?;
+        let http = Http { limit: Some(LARGEST_MANIFEST), ..self.http };
+        http.download(&format!("{}/manifests/{reference}", self.base), "", &headers, &to)?;
         let invalid = |reason: String| Error::new(format!("the manifest of `{}` is invalid: {reason}", self.name));
         let bytes = windlass_bounds::read_up_to(&to, LARGEST_MANIFEST).map_err(|error| invalid(error.to_string()))?;
         let document = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
@@ -177,7 +178,8 @@ impl<'a> Repository<'a> {
         let to = scratch.join(digest.to_string());
         if !to.exists() {
             let url = format!("{}/blobs/sha256:{digest}", self.base);
-            self.http.download(&url, &format!("sha256:{digest}"), &self.blob_headers(), &to)?;
+            let http = Http { limit: Some(descriptor.size).filter(|size| *size > 0), ..self.http };
+            http.download(&url, &format!("sha256:{digest}"), &self.blob_headers(), &to)?;
         }
         Ok(to)
     }

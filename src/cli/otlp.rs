@@ -42,7 +42,7 @@ pub(super) async fn send(shared: &Shared) {
 fn deliver(endpoint: &str, journal: &Path) -> Result<()> {
     let report = Report::of(&read_file(journal)?, false);
     let url = address(endpoint);
-    let http = Http { timeout: SILENCE };
+    let http = Http { timeout: SILENCE, limit: None };
     otlp_requests(&report, SPANS).iter().try_for_each(|request| http.post(&url, request))
 }
 

@@ -394,7 +394,7 @@ impl Reconciler {
         body.insert("time".to_owned(), time(seconds()).into());
         body.insert("inventory".to_owned(), self.arguments.inventory.join(" ").into());
         body.extend(report.as_object().cloned().unwrap_or_default());
-        match (Http { timeout: WEBHOOK }).post(url, &Value::Object(body)) {
+        match (Http { timeout: WEBHOOK, limit: None }).post(url, &Value::Object(body)) {
             Ok(()) => self.memory.reported = text,
             Err(error) => self.printer.error_line(&format!("[WARNING]: {error}"), Color::Warn),
         }

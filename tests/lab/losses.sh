@@ -9,7 +9,9 @@ removed_dead() {
     -e allow_ungraceful_removal=true >"$operation/dead.log" 2>&1 || { tail -25 "$operation/dead.log"; return 1; }
   given_up "$operation/dead.log"
 }
-is_gone() { not kubectl node1 get node "$1" && not kubectl node1 get pods --all-namespaces -o wide --no-headers | grep " $1 "; }
+is_gone() {
+  not kubectl node1 get node "$1" && kubectl node1 get pods --all-namespaces -o wide --no-headers | not grep " $1 "
+}
 
 operation_dead_node() {
   local rest='node1 node2'

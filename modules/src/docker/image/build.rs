@@ -84,28 +84,28 @@ fn parameters(options: &Value, host: &Host) -> Result<Vec<(&'static str, String)
     all.extend(size(&limits["memory"], "container_limits.memory", None)?.map(|size| ("memory", size)));
     all.extend(size(&limits["memswap"], "container_limits.memswap", Some(-1))?.map(|size| ("memswap", size)));
     all.extend(size(&options["shm_size"], "shm_size", None)?.map(|size| ("shmsize", size)));
-    let mut told = |name: &'static str, value: &Value| {
+    let mut add = |name: &'static str, value: &Value| {
         if !value.is_null() {
             all.push((name, plain_text(value)));
         }
     };
-    told("cpushares", &limits["cpushares"]);
-    told("cpusetcpus", &limits["cpusetcpus"]);
-    told("target", &options["target"]);
-    told("networkmode", &options["network"]);
-    told("platform", &options["platform"]);
+    add("cpushares", &limits["cpushares"]);
+    add("cpusetcpus", &limits["cpusetcpus"]);
+    add("target", &options["target"]);
+    add("networkmode", &options["network"]);
+    add("platform", &options["platform"]);
     let mut arguments: Map = if options["use_config_proxy"] == true { login::proxies(host) } else { Map::new() };
     for (name, value) in options["args"].as_object().into_iter().flatten() {
         arguments.insert(name.clone(), plain_text(value).into());
     }
     if !arguments.is_empty() {
-        told("buildargs", &json!(arguments));
+        add("buildargs", &json!(arguments));
     }
     if let Some(images) = options["cache_from"].as_array().filter(|images| !images.is_empty()) {
-        told("cachefrom", &json!(images));
+        add("cachefrom", &json!(images));
     }
     if let Some(labels) = options["labels"].as_object().filter(|labels| !labels.is_empty()) {
-        told("labels", &json!(texts(labels)));
+        add("labels", &json!(texts(labels)));
     }
     let mut hosts: Vec<String> = options["etc_hosts"]
         .as_object()
@@ -115,7 +115,7 @@ fn parameters(options: &Value, host: &Host) -> Result<Vec<(&'static str, String)
         .collect();
     hosts.sort();
     for host in hosts {
-        told("extrahosts", &host.into());
+        add("extrahosts", &host.into());
     }
     Ok(all)
 }

@@ -26,7 +26,7 @@ pub(super) fn plan(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Fa
     }
     if let Some(taint) = taints.iter().find(|taint| Taint::parse(taint).is_none()) {
         return Err(Failure::new(format!(
-            "{taint:?} is not a taint: write key=value:Effect or key:Effect, or key- to remove it."
+            "`{taint}` is not a taint: write key=value:Effect or key:Effect, or key- to remove it."
         )));
     }
     let mut commands: Vec<Vec<String>> = Vec::new();
