@@ -97,7 +97,7 @@ const DOCUMENTED: &[Row] = &[
         &[("src/engine/mod.rs", "const REQUEST: Duration = Duration::from_secs(10);")],
     ),
     (
-        "Looks of the client and of the pod of such a run",
+        "Checks by the client and by the pod of such a run",
         "1 s apart; segments up to 30 s apart",
         &[
             ("src/engine/mod.rs", "const LOOK: Duration = Duration::from_secs(1);"),
