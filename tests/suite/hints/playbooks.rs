@@ -133,12 +133,6 @@ pub(crate) const CASES: &[Case] = &[
         "a task can have only one `loop` or `with_...`",
         "    - debug: msg=x\n      with_items: [2]\n"
     ),
-    tasks!(
-        "    - include: t.yml\n",
-        "use import_tasks to read the file before the play runs, include_tasks to read it during the play, or \
-         import_playbook for a playbook",
-        "    - import_tasks: t.yml\n    - include_tasks: t.yml\n- import_playbook: right.yml\n"
-    ),
     play!(
         "  order: up\n",
         "use inventory, reverse_inventory, sorted, reverse_sorted or shuffle",
