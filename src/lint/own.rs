@@ -1,8 +1,8 @@
 //! Rules of a project's own, as `rules` in `.windlass-lint.yml` lists them.
 //!
 //! A rule is data, except for `when`: an expression of the project's text over one play, block or task as it is
-//! written. It sees these values alone. Its filters and tests only compute, and it has no lookups, so a project that
-//! nobody trusts can be checked.
+//! written. It sees these values alone. Its filters and tests only compute, and it has no lookups. What it works on is
+//! bounded, and so is the time of all rules. So a project that nobody trusts can be checked.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value as Json};
 use windlass_bounds::child;
 use windlass_template::uses::{Form, UseKind, uses};
-use windlass_template::{Engine, Function, Library, Lookups, Options, PluginKind, Scope, Value, Variable, Variables};
+use windlass_template::{
+    Engine, Function, Library, Limits, Lookups, Options, PluginKind, Scope, Value, Variable, Variables,
+};
 use windlass_yaml::{Mapping, Node, Span};
 
 use super::context::Context;
@@ -29,6 +31,9 @@ const LONGEST: usize = 4_000;
 
 /// Time for the expressions of all rules of a project.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Limits on one expression: far more than the values of a task need, and work of a second at most.
+const LIMITS: Limits = Limits { text: 1 << 20, list: 10_000, work: Some(16 << 20) };
 
 /// Names that an expression sees.
 const NAMES: [&str; 8] = ["args", "file", "inherited", "keywords", "module", "name", "role", "value"];
@@ -69,8 +74,9 @@ static PURE: LazyLock<Library> = LazyLock::new(|| {
     Library::new(pure(windlass_template::filters::FILTERS), pure(windlass_template::tests::TESTS), lookups)
 });
 
-static ENGINE: LazyLock<Engine> =
-    LazyLock::new(|| Engine::new(&PURE, Options { allow_broken_conditionals: true, ..Options::default() }));
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    Engine::new(&PURE, Options { allow_broken_conditionals: true, limits: LIMITS, ..Options::default() })
+});
 
 /// A rule of the project.
 #[derive(Debug)]

@@ -758,6 +758,47 @@ fn own_rules_find_what_they_match_at_its_place() {
     assert_eq!(project.found("no-become"), ["site.yml:3:3 warning"]);
 }
 
+/// Expressions that would need more memory or time than a machine has.
+const TOO_MUCH: [&str; 21] = [
+    "(['b'*1000000]*1000000) | join == 2",
+    "(['b'*1000000]*1000000) | string == 2",
+    "(['b'*1000000]*1000000) | to_json == 2",
+    "(['b'*1000]*10000) | to_json == 2",
+    "'a'.join(['b'*1000000]*1000000) == 2",
+    "('a'*1000000).join(['b']*10000) == 2",
+    "([[0]*10000000]*10000000) | flatten == 2",
+    "([[[0]*1000]*1000]*1000) | flatten == 2",
+    "([[[0]*1000]*1000]*1000) == 2 or ([[[0]*1000]*1000]*1000) == ([[[0]*1000]*1000]*1000)",
+    "[1] * 1000 | product(repeat=1000) == 2",
+    "[1] * 10000 | combinations(9999) == 2",
+    "[1] * 1000 | product([1] * 1000) == 2",
+    "['a'*10000] * 1000 | map('map', 'upper') | list == 2",
+    "['a'*1000000] | map('regex_findall', '(?=(.*))') | list == 2",
+    "['a'*1000000] | map('regex_findall', '(a)?'*2000) | list == 2",
+    "['a'*1000000] | map('regex_replace', 'a', 'b'*1000000) | list == 2",
+    "('%(a)s'*200000) | format(a='b'*1000000) == 2",
+    "('www.a.com '*100000) | urlize(target='b'*1000000) == 2",
+    "('a'*1000000) | wordwrap(1, wrapstring='b'*1000000) == 2",
+    "([1]*10000) | to_json(separators=['b'*1000000, 'c']) == 2",
+    "([[[[1]]]]*10000) | to_json(indent='b'*1000000) == 2",
+];
+
+#[test]
+fn own_rule_is_bounded_whatever_its_expression() {
+    let project = Project::new(&[("site.yml", &play("    - debug: {msg: a}\n"))]);
+    for when in TOO_MUCH {
+        project.write(".windlass-lint.yml", &format!("rules:\n  mine:\n    message: wrong\n    when: \"{when}\"\n"));
+        let started = std::time::Instant::now();
+        let limited = "ulimit -v 3000000; exec \"$0\" lint";
+        let program = env!("CARGO_BIN_EXE_windlass");
+        let output = Command::new("sh").args(["-c", limited, program]).current_dir(project.path()).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("too "), "{when}: {said}");
+        assert!(matches!(output.status.code(), Some(2 | 4)), "{when}: {:?} {said}", output.status);
+        assert!(started.elapsed().as_secs() < 20, "{when}: {said}");
+    }
+}
+
 #[test]
 fn own_rules_only_compute() {
     let project = Project::new(&[("site.yml", &play("    - debug: {msg: \"{{ lookup('pipe', 'touch ran') }}\"}\n"))]);

@@ -14,7 +14,7 @@ pub use template::Template;
 /// Longest result of [`Pattern::replace`], in bytes.
 const LONGEST_RESULT: usize = 100_000_000;
 
-/// Maximum number of matches.
+/// Maximum number of matches, where one counts once for each group.
 const MOST_MATCHES: usize = 5_000_000;
 
 /// Flags of a pattern.
@@ -182,8 +182,8 @@ impl Pattern {
             if matched.start() == matched.end() {
                 position += text[position..].chars().next().map_or(1, char::len_utf8);
             }
-            if found.len() >= MOST_MATCHES {
-                return Err(format!("there are more than {MOST_MATCHES} matches"));
+            if found.len() >= MOST_MATCHES / matched.groups.len().max(1) {
+                return Err("there are too many matches".to_owned());
             }
             found.push(matched);
         }

@@ -8,6 +8,7 @@ use crate::compile::{self, Compiled};
 use crate::context::{Context, Inner};
 use crate::error::{Error, ErrorKind};
 use crate::lazy::{LazyDict, LazyList};
+use crate::limits;
 use crate::plain::finish;
 use crate::python::type_name;
 use crate::scope::Variable;
@@ -35,7 +36,7 @@ impl Context {
     /// An expression must yield a boolean, unless [`crate::Compat::takes_any_truth`]. A text that is a template as a
     /// whole may also name a variable that holds the expression, if that is the project's text.
     pub fn condition(&self, node: &Node) -> Result<bool, Error> {
-        self.judged(node, 0)
+        limits::within(self.engine().options().limits, || self.judged(node, 0))
     }
 
     /// The list in the project that a node such as `{{ name }}` refers to. Its items are the project's text too.

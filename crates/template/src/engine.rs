@@ -11,6 +11,7 @@ use windlass_vault::Secrets;
 use crate::compat::Compat;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind};
+use crate::limits::Limits;
 use crate::plugins::Plugins;
 use crate::reads::Reads;
 use crate::registry::Library;
@@ -40,6 +41,8 @@ pub struct Options {
     pub settings: Option<Arc<dyn Settings>>,
     /// Limits on programs that lookups start.
     pub commands: windlass_bounds::child::Limits,
+    /// Limits on conditions.
+    pub limits: Limits,
     /// Value of `ansible_managed` unless the project defines it.
     pub managed: String,
     /// Whether results of lookups that do more than read are unknown, instead of running them.

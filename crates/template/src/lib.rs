@@ -65,6 +65,7 @@ pub use crate::engine::{Engine, Options, Revealed, TemplateOptions};
 pub use crate::error::{Error, ErrorKind, Through};
 pub use crate::json::{Edited, from_json, to_json};
 pub use crate::library::LIBRARY;
+pub use crate::limits::Limits;
 pub use crate::mark::{failed, is_omit, is_undefined, omit, undefined, unknown, unknown_reason};
 pub use crate::origin::Origin;
 pub use crate::parts::{Part, PartKind, Shape, parts, shape};

@@ -1,6 +1,10 @@
 //! Limits on the size of results and the run time of templates. Without them, a mistake could exhaust the memory or
 //! never end.
 
+use std::cell::Cell;
+
+use minijinja::value::ValueKind;
+
 use crate::error::Error;
 
 /// Longest text of an expression, in bytes.
@@ -9,7 +13,7 @@ pub(crate) const LONGEST_TEXT: usize = 100_000_000;
 /// Longest list of an expression.
 pub(crate) const LONGEST_LIST: usize = 10_000_000;
 
-/// Maximum number of values that a filter reads from a text. A value takes some hundred bytes, but may be two bytes of
+/// Maximum number of values that a filter reads from a text without other limits. A value takes some hundred bytes, but may be two bytes of
 /// text.
 pub(crate) const MOST_VALUES: u64 = 1_000_000;
 
@@ -18,6 +22,93 @@ pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
 
 /// Deepest nesting of values in a namespace.
 const DEPTH: usize = 1_000;
+
+/// Size that [`work`] counts for a value beside its text, in bytes.
+const VALUE: usize = 32;
+
+/// Limits on what one evaluation makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest text of a result, in bytes.
+    pub text: usize,
+    /// Longest list of a result.
+    pub list: usize,
+    /// Sum of the sizes of all operands and results in bytes, which bounds time and memory whatever the expression;
+    /// `None` for no such limit. A value that a list holds twice counts twice.
+    pub work: Option<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { text: LONGEST_TEXT, list: LONGEST_LIST, work: None }
+    }
+}
+
+thread_local! {
+    /// Limits of this thread's evaluation, with the work that is left.
+    static CURRENT: Cell<Limits> = const { Cell::new(Limits { text: LONGEST_TEXT, list: LONGEST_LIST, work: None }) };
+}
+
+/// Evaluates under limits. An evaluation within another one keeps the other's, and shares its work.
+pub(crate) fn within<T>(limits: Limits, evaluate: impl FnOnce() -> T) -> T {
+    struct Restore(Limits);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    if limits.work.is_none() || CURRENT.get().work.is_some() {
+        return evaluate();
+    }
+    let _restore = Restore(CURRENT.replace(limits));
+    evaluate()
+}
+
+/// Takes the sizes of operands or results from the work that is left. Every operator, filter and method calls this.
+pub(crate) fn work(values: &[minijinja::Value]) -> Result<(), Error> {
+    time()?;
+    if CURRENT.get().work.is_none() {
+        return Ok(());
+    }
+    let mut pending = values.to_vec();
+    while let Some(value) = pending.pop() {
+        let text = value.as_str().map(str::len).or_else(|| value.as_bytes().map(<[u8]>::len));
+        take(VALUE + text.unwrap_or_default())?;
+        let is_map = value.kind() == ValueKind::Map;
+        if !is_map && !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+            continue;
+        }
+        for item in value.try_iter().into_iter().flatten() {
+            if is_map {
+                pending.extend(value.get_item(&item).ok());
+            }
+            pending.push(item);
+        }
+    }
+    Ok(())
+}
+
+/// Takes an amount from the work that is left, for what a filter is about to make, in bytes.
+pub(crate) fn take(amount: usize) -> Result<(), Error> {
+    let limits = CURRENT.get();
+    let Some(left) = limits.work else { return Ok(()) };
+    let rest = left.checked_sub(amount);
+    CURRENT.set(Limits { work: Some(rest.unwrap_or_default()), ..limits });
+    match rest {
+        Some(_) => Ok(()),
+        None => Err(Error::filter("The expression works on too much data.")),
+    }
+}
+
+/// Like [`take`], for a number of values.
+pub(crate) fn take_values(count: usize) -> Result<(), Error> {
+    take(count.saturating_mul(VALUE))
+}
+
+/// Longest text of a result, in bytes.
+pub(crate) fn longest_text() -> usize {
+    CURRENT.get().text
+}
 
 /// Ends a template at the deadline of its task. Every loop, operator, filter and printed value calls this.
 pub(crate) fn time() -> Result<(), Error> {
@@ -32,38 +123,42 @@ pub(crate) fn in_time() -> Result<(), String> {
     time().map_err(|error| error.to_string())
 }
 
+/// Maximum number of values that a filter reads from a text.
+pub(crate) fn most_values() -> u64 {
+    CURRENT.get().work.map_or(MOST_VALUES, |left| MOST_VALUES.min((left / VALUE) as u64))
+}
+
 /// Maximum number of values in a YAML text of this length, where an alias counts as all that it stands for.
 pub(crate) fn yaml_values(length: usize) -> u64 {
-    MOST_VALUES.min(1_000 + 16 * length as u64)
+    most_values().min(1_000 + 16 * length as u64)
 }
 
 /// Refuses texts over the limit, in bytes.
 pub(crate) fn text(length: usize) -> Result<(), Error> {
-    if length <= LONGEST_TEXT {
+    let most = longest_text();
+    if length <= most {
         return Ok(());
     }
-    Err(Error::filter(format!(
-        "The result is too large: a text of {length} bytes, where at most {LONGEST_TEXT} are possible."
-    )))
+    Err(Error::filter(format!("The result is too large: a text of {length} bytes, where at most {most} are possible.")))
 }
 
 /// Refuses lists over the limit.
 pub(crate) fn list(length: usize) -> Result<(), Error> {
-    if length <= LONGEST_LIST {
+    let most = CURRENT.get().list;
+    if length <= most {
         return Ok(());
     }
-    Err(Error::filter(format!(
-        "The result is too large: a list of {length} items, where at most {LONGEST_LIST} are possible."
-    )))
+    Err(Error::filter(format!("The result is too large: a list of {length} items, where at most {most} are possible.")))
 }
 
 /// Passes a result on if its size is within the limits, which also bounds repeated operations.
 pub(crate) fn value(value: minijinja::Value) -> Result<minijinja::Value, Error> {
     match value.as_str() {
         Some(made) => text(made.len())?,
-        None if value.kind() == minijinja::value::ValueKind::Seq => list(value.len().unwrap_or_default())?,
+        None if value.kind() == ValueKind::Seq => list(value.len().unwrap_or_default())?,
         None => {}
     }
+    work(std::slice::from_ref(&value))?;
     Ok(value)
 }
 

@@ -198,7 +198,7 @@ fn call(
     name: &str,
     arguments: &[Value],
 ) -> Result<Value, minijinja::Error> {
-    limits::time()?;
+    limits::work(arguments)?;
     let Some(context) = Context::from_state(state) else {
         return Err(Error::new(ErrorKind::Syntax, "A template without an engine has no filters and tests.").into());
     };

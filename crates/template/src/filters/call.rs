@@ -3,7 +3,7 @@
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{State, Value};
 
-use crate::limits::LONGEST_TEXT;
+use crate::limits;
 use crate::python::container::{is_list, items, pairs};
 use crate::python::{self, number, repr, text, type_name};
 use crate::{Error, is_undefined};
@@ -219,11 +219,12 @@ impl Arguments {
         }
     }
 
-    /// A size given as an argument. A negative number counts as 0; one above `LONGEST_TEXT` is an error.
+    /// A size given as an argument. A negative number counts as 0; one above the longest text is an error.
     pub(crate) fn size(&self, name: &str, default: usize) -> Result<usize, minijinja::Error> {
         let size = self.integer(name)?.map_or(default, |number| usize::try_from(number.max(0)).unwrap_or(usize::MAX));
-        if size > LONGEST_TEXT {
-            return Err(self.error(format!("was given {size} as '{name}', where at most {LONGEST_TEXT} is possible")));
+        let most = limits::longest_text();
+        if size > most {
+            return Err(self.error(format!("was given {size} as '{name}', where at most {most} is possible")));
         }
         Ok(size)
     }

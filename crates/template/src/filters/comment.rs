@@ -34,6 +34,7 @@ pub(super) fn comment(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         let line = if prefix == newline { newline.clone() } else { format!("{prefix}{newline}") };
         out.push_str(&line.repeat(prefix_count));
     }
+    limits::take(decoration.len().saturating_mul(args.string()?.matches(&newline).count()))?;
     let body = format!("{decoration}{}", args.string()?.replace(&newline, &format!("{newline}{decoration}")));
     out.push_str(&body.replace(&format!("{decoration}{newline}"), &format!("{}{newline}", decoration.trim_end())));
     for _ in 0..postfix_count {

@@ -74,6 +74,7 @@ pub(super) fn urlize(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = escaped(&args.text());
     let mut out = String::new();
     let mut done = 0;
+    limits::take(attributes.len().saturating_mul(value.split_whitespace().count()))?;
     for space in words.find_all(&value, Limits { proceed: limits::in_time, ..Limits::default() }).map_err(failed)? {
         out.push_str(&linked(&value[done..space.start()], &attributes, &shortened));
         out.push_str(space.group(0).unwrap_or_default());

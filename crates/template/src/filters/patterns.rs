@@ -39,6 +39,9 @@ pub(super) fn regex_findall(_: &mut State<'_, '_>, args: &Arguments) -> Outcome 
         .find_all(&value, Limits { proceed: limits::in_time, ..Limits::default() })
         .map_err(|reason| args.failed(reason))?;
     let group = |matched: &Match<'_>, index| Value::from(matched.group(index).unwrap_or_default());
+    let lengths =
+        matches.iter().flat_map(|matched| (0..=pattern.group_count()).filter_map(|index| matched.group(index)));
+    limits::take(lengths.map(str::len).sum())?;
     let found = matches.iter().map(|matched| match pattern.group_count() {
         0 => group(matched, 0),
         1 => group(matched, 1),

@@ -5,6 +5,7 @@ use minijinja::{State, Value};
 
 use super::attribute;
 use super::call::{Arguments, Outcome};
+use crate::limits;
 use crate::python::container::{is_dict, is_list, items, list, step, tuple};
 use crate::python::{order, repr, text};
 
@@ -125,6 +126,8 @@ pub(super) fn product(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         if rows.len().saturating_mul(column.len()) > MOST_RESULTS {
             return Err(args.failed("the lists have too many combinations"));
         }
+        let length = rows.first().map_or(0, Vec::len) + 2;
+        limits::take_values(rows.len().saturating_mul(column.len()).saturating_mul(length))?;
         let extend = |row: &Vec<Value>| {
             column.iter().map(|item| [row.as_slice(), std::slice::from_ref(item)].concat()).collect::<Vec<_>>()
         };
@@ -143,6 +146,7 @@ pub(super) fn combinations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
         return Ok(list(results));
     }
     loop {
+        limits::take_values(size + 1)?;
         results.push(tuple(chosen.iter().map(|&index| items[index].clone()).collect()));
         if too_many(results.len(), size) {
             return Err(args.failed("the list has too many combinations"));
@@ -167,6 +171,7 @@ pub(super) fn permutations(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     if too_many(count, size) {
         return Err(args.failed("the list has too many permutations"));
     }
+    limits::take_values(count.saturating_mul(size + 1))?;
     let mut results = Vec::with_capacity(count);
     permute(&items, size, &mut Vec::new(), &mut results);
     Ok(list(results))

@@ -18,7 +18,11 @@ pub(super) fn wordwrap(_: &mut State<'_, '_>, args: &Arguments) -> Outcome {
     let value = args.string()?;
     let paragraphs: Vec<String> = split_lines(value)
         .into_iter()
-        .map(|line| Ok(wrap(line, width, break_long_words, break_on_hyphens)?.join(&separator)))
+        .map(|line| {
+            let lines = wrap(line, width, break_long_words, break_on_hyphens)?;
+            limits::take(separator.len().saturating_mul(lines.len() + 1))?;
+            Ok(lines.join(&separator))
+        })
         .collect::<Result<_, minijinja::Error>>()?;
     Ok(Value::from(paragraphs.join(&separator)))
 }

@@ -70,12 +70,16 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         Ok(sequence::item(object, key, path.and_then(Value::as_str))?)
     });
     environment.add_filter("__slice", |object: &Value, start: &Value, stop: &Value, step: &Value| -> Outcome {
+        limits::work(std::slice::from_ref(object))?;
         Ok(sequence::slice(object, start, stop, step)?)
     });
     environment.add_filter("__iter", |object: &Value| -> Outcome { Ok(sequence::iterate(object)?) });
-    environment.add_filter("__list", plain::mutable);
-    environment.add_filter("__dict", plain::mutable);
-    environment.add_filter("__own", plain::mutable);
+    for name in ["__list", "__dict", "__own"] {
+        environment.add_filter(name, |value: &Value| -> Outcome {
+            limits::work(std::slice::from_ref(value))?;
+            Ok(plain::mutable(value))
+        });
+    }
     environment.add_filter("__shallow", |value: &Value| -> Outcome {
         limits::nesting(value)?;
         Ok(value.clone())
@@ -116,16 +120,22 @@ fn tested(state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, argumen
     registry::apply_test(state, name.as_str().unwrap_or_default(), &arguments)
 }
 
+/// Counts the operands of an operator.
+fn both(left: &Value, right: &Value) -> Result<(), Error> {
+    limits::work(&[left.clone(), right.clone()])
+}
+
 fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Value, Error>) -> Outcome {
-    limits::time()?;
+    both(left, right)?;
     check(left)?;
     check(right)?;
-    Ok(apply(left, right)?)
+    Ok(limits::value(apply(left, right)?)?)
 }
 
 fn are_equal(left: &Value, right: &Value) -> Result<bool, Error> {
     mark::check_condition(left)?;
     mark::check_condition(right)?;
+    both(left, right)?;
     equal(left, right)
 }
 
@@ -146,6 +156,7 @@ pub(crate) fn equal(left: &Value, right: &Value) -> Result<bool, Error> {
 fn ordering(sign: &str, left: &Value, right: &Value, judge: fn(Ordering) -> bool) -> Outcome {
     check(left)?;
     check(right)?;
+    both(left, right)?;
     if let (Ok(left), Ok(right)) = (f64::try_from(left.clone()), f64::try_from(right.clone()))
         && (left.is_nan() || right.is_nan())
     {
@@ -171,6 +182,7 @@ fn unsupported(sign: &str, left: &Value, right: &Value) -> Error {
 pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     check(item)?;
     check(container)?;
+    both(item, container)?;
     if let Some(text) = container.as_str() {
         return match item.as_str() {
             Some(part) => Ok(text.contains(part)),
@@ -197,6 +209,7 @@ pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
 
 /// `a ~ b`: concatenates texts.
 fn tilde(items: &Value) -> Result<Value, Error> {
+    limits::work(std::slice::from_ref(items))?;
     let mut text = String::new();
     for item in items.try_iter()? {
         limits::text(text.len())?;

@@ -3,7 +3,7 @@
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-use crate::limits::MOST_VALUES;
+use crate::limits;
 
 use super::{float, order, text, type_name};
 
@@ -42,6 +42,7 @@ pub(crate) fn dump(value: &Value, options: &DumpOptions) -> Result<String, Strin
 }
 
 fn write(value: &Value, options: &DumpOptions, depth: usize, out: &mut String) -> Result<(), String> {
+    limits::text(out.len()).map_err(|error| error.message().to_owned())?;
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -106,8 +107,11 @@ fn close(any: bool, options: &DumpOptions, depth: usize, out: &mut String) {
 fn new_line(options: &DumpOptions, depth: usize, out: &mut String) {
     if let Some(indent) = &options.indent {
         out.push('\n');
+        // A text that is too long already ends at its next value.
         for _ in 0..depth {
-            out.push_str(indent);
+            if out.len() <= limits::longest_text() {
+                out.push_str(indent);
+            }
         }
     }
 }
@@ -205,8 +209,9 @@ impl Reader<'_> {
             ("-Infinity", || Value::from(f64::NEG_INFINITY)),
         ];
         self.values += 1;
-        if self.values > MOST_VALUES {
-            return Err(self.error(&format!("there are more than {MOST_VALUES} values, which is the limit,")));
+        let most = limits::most_values();
+        if self.values > most {
+            return Err(self.error(&format!("there are more than {most} values, which is the limit,")));
         }
         if let Some((word, make)) = WORDS.iter().find(|(word, _)| self.rest().starts_with(word)) {
             self.position += word.len();

@@ -21,10 +21,20 @@ pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String>
     }
     let mut values: Vec<Value> =
         values.iter().map(|value| if is_named { entries(value) } else { plain(value) }).collect();
+    let count = starts(template).len();
+    let longest = values.iter().map(longest_text).max().unwrap_or_default();
+    limits::take(count.saturating_mul(longest)).map_err(|error| error.message().to_owned())?;
     let template = renamed(template, &mut values)?;
     let template = adapted(&template, &mut values);
     format_values(FormatStyle::Printf, &template, &values)
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
+}
+
+/// Length of the longest text that a format can put in for a value: a dictionary's are its entries.
+fn longest_text(value: &Value) -> usize {
+    let entries = super::container::pairs(value).unwrap_or_default();
+    let texts = entries.iter().map(|(_, value)| value).chain([value]);
+    texts.filter_map(Value::as_str).map(str::len).max().unwrap_or_default()
 }
 
 /// Replaces undefined values that the template formats with `%r`: up to ansible-core 2.18, that shows the undefined
