@@ -181,7 +181,8 @@ fn kind_by_content(node: &Node) -> Kind {
     if maps().count() == items.len() && maps().any(|map| map.keys().filter_map(|key| key.as_str()).any(is_play)) {
         return Kind::Playbook;
     }
-    let is_task = |key: &str| key == "block" || (crate::builtin::is_known(key) && key != "user");
+    // A list of `include` alone may be one of playbooks too, but is checked alike.
+    let is_task = |key: &str| matches!(key, "block" | "include") || (crate::builtin::is_known(key) && key != "user");
     let is_task_list = maps().count() == items.len()
         && maps().all(|map| {
             map.keys().filter_map(|key| key.as_str()).any(is_task)
@@ -223,7 +224,7 @@ fn included(list: &Node, names: &mut Vec<String>) {
     for map in list.as_list().unwrap_or_default().iter().filter_map(Node::as_map) {
         for (key, value) in map.iter() {
             let word = crate::playbook::short_name(key.as_str().unwrap_or_default());
-            if matches!(word, "include_tasks" | "import_tasks") {
+            if matches!(word, "include_tasks" | "import_tasks" | "include") {
                 names.extend(value.as_str().or_else(|| value.get("file")?.as_str()).map(str::to_owned));
             }
         }

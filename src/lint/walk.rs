@@ -7,6 +7,7 @@ use windlass_yaml::{Key, Mapping, Node, Span};
 
 use super::source::{Kind, SourceFile};
 use crate::foreign::{Modules, Resolution};
+use crate::loader::IMPORT_NAMES;
 use crate::playbook::keyword::is_keyword;
 use crate::playbook::{On, arguments, short_name};
 
@@ -26,7 +27,7 @@ impl Entry<'_> {
 }
 
 fn imported(map: &Mapping) -> Option<&Node> {
-    ["import_playbook", "ansible.builtin.import_playbook"].iter().find_map(|name| map.get(name))
+    IMPORT_NAMES.iter().find_map(|name| map.get(name))
 }
 
 /// A task or handler.

@@ -11,6 +11,7 @@ mod tags;
 mod task;
 
 pub use before_hosts::collection_playbook;
+pub(crate) use import::NAMES as IMPORT_NAMES;
 pub use load::{Loader, TaskFile};
 pub use role::RoleRequest;
 pub(crate) use role::argument_specs;

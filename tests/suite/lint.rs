@@ -758,6 +758,19 @@ fn own_rules_find_what_they_match_at_its_place() {
     assert_eq!(project.found("no-become"), ["site.yml:3:3 warning"]);
 }
 
+#[test]
+fn include_of_a_playbook_is_an_import_with_a_successor() {
+    let project = Project::new(&[("site.yml", "- include: other.yml\n- include: missing.yml\n- hosts: all\n")]);
+    project.write("other.yml", &play("    - bogus_module: {}\n"));
+    assert_eq!(project.found("deprecated"), ["site.yml:1:3 error", "site.yml:2:3 error"]);
+    assert_eq!(project.found("missing-file"), ["site.yml:2:12 error"]);
+    for rule in ["syntax-error", "unknown-keyword"] {
+        assert_eq!(project.found(rule), [""; 0], "{rule}");
+    }
+    project.write("all.yml", "- include: other.yml\n");
+    assert!(project.found("deprecated").contains(&"all.yml:1:3 error".to_owned()));
+}
+
 /// Expressions that would need more memory or time than a machine has.
 const TOO_MUCH: [&str; 21] = [
     "(['b'*1000000]*1000000) | join == 2",

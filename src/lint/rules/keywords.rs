@@ -8,6 +8,7 @@ use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, NOT_PORTABLE, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
 use crate::lint::source::{SourceFile, is_template, place_of};
 use crate::lint::walk::Task;
+use crate::loader::IMPORT_NAMES;
 use crate::playbook::keyword::{KEYWORDS, TASK_BOOLEANS, is_keyword};
 use crate::playbook::{Keywords, On, checked};
 use crate::vars::is_boolean;
@@ -24,7 +25,13 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(&SYNTAX_ERROR, file, place_of(span), message));
     }
     for entry in &context.tree.entries {
-        let is_import = |key: &Key| entry.on == On::Import && key.as_str() == Some("ansible.builtin.import_playbook");
+        let is_import =
+            |key: &Key| entry.on == On::Import && key.as_str().is_some_and(|key| IMPORT_NAMES.contains(&key));
+        if let Some((key, _)) = entry.map.get_entry("include").filter(|_| entry.on == On::Import) {
+            let finding =
+                Finding::new(&DEPRECATED, entry.file, place_of(&key.span), "`include` was removed from Ansible");
+            findings.push(finding.help("use `import_playbook`".to_owned()).at(Severity::Error));
+        }
         for key in entry.map.keys().filter(|key| !is_import(key)) {
             if !key.as_str().is_some_and(|word| is_keyword(word, entry.on)) {
                 findings.push(unknown(entry.file, key, entry.on));
