@@ -12,7 +12,7 @@ use crate::playbook::keyword::unknown;
 use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Task, folder_of};
 
 /// Names of `import_playbook`; `include` is the one it had until Ansible 2.12.
-pub(super) const NAMES: [&str; 3] = ["import_playbook", "ansible.builtin.import_playbook", "include"];
+pub(crate) const NAMES: [&str; 3] = ["import_playbook", "ansible.builtin.import_playbook", "include"];
 
 impl Loader {
     pub(super) fn import_playbook(
@@ -47,13 +47,11 @@ impl Loader {
     }
 
     pub(super) fn import_tasks(&self, task: &Task, from: &TaskFile<'_>) -> Result<Item> {
-        for keyword in ["loop"] {
-            if task.keywords.get(keyword).is_some() || task.with_lookup.is_some() {
-                return Err(Error::parse(
-                    "import_tasks is read before any loop runs; use include_tasks in loops",
-                    &task.span,
-                ));
-            }
+        if is_looped(task) {
+            return Err(Error::parse(
+                "import_tasks is read before any loop runs; use include_tasks in loops",
+                &task.span,
+            ));
         }
         let Some(file) = task.args.get("_raw_params").or_else(|| task.args.get("file")) else {
             return Err(Error::parse("No file specified for import_tasks", &task.span));
@@ -73,7 +71,7 @@ impl Loader {
     }
 
     pub(super) fn import_role(&self, task: &Task, from: &TaskFile<'_>) -> Result<Vec<Item>> {
-        if task.keywords.get("loop").is_some() || task.with_lookup.is_some() {
+        if is_looped(task) {
             return Err(Error::parse(
                 "import_role is read before any loop runs; use include_role in loops",
                 &task.span,
@@ -123,6 +121,11 @@ impl Loader {
         let message = format!("Could not find or access '{}' on the Ansible Controller.", beside.display());
         Err(Error::parse(message, &task.span).generic().hint(format!("searched in {}", tried.join(", "))))
     }
+}
+
+/// Whether a task has a loop. `loop: null` is none.
+fn is_looped(task: &Task) -> bool {
+    task.keywords.get("loop").is_some_and(|node| !node.is_null()) || task.with_lookup.is_some()
 }
 
 /// Frame of an import, which passes down its keywords and variables.

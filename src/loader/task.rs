@@ -208,9 +208,10 @@ impl Loader {
 /// task had a loop, and any other file during the play.
 fn successor_of_include(file: &Node, task: &Node) -> &'static str {
     let is_looped = |map: &Arc<Mapping>| {
-        map.keys().filter_map(|key| key.as_str()).any(|key| key == "loop" || key.starts_with("with_"))
+        map.string_entries().any(|(key, node)| (key == "loop" && !node.is_null()) || key.starts_with("with_"))
     };
-    let is_template = file.scalar_text().is_none_or(|name| name.contains("{{"));
+    let name = file.as_map().map_or(Some(file), |map| map.get("_raw_params").or_else(|| map.get("file")));
+    let is_template = name.and_then(Node::scalar_text).is_none_or(|name| name.contains("{{"));
     if is_template || task.as_map().is_some_and(is_looped) { "include_tasks" } else { "import_tasks" }
 }
 

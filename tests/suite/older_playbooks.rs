@@ -33,6 +33,18 @@ fn include_runs_as_its_successor_with_a_warning() {
 }
 
 #[test]
+fn include_with_a_fixed_name_is_an_import_however_it_is_written() {
+    let play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - include: {file: tasks.yml}\n    \
+                - action: {module: include, file: tasks.yml}\n    - include: tasks.yml\n      loop: null\n    \
+                - include: {file: '{{ name }}.yml'}\n      vars: {name: tasks}\n";
+    let ran = run(&[("tasks.yml", "- debug: {msg: it ran}\n"), ("play.yml", play)]);
+    ran.ends(0);
+    assert_eq!(ran.text.matches("runs as `import_tasks`").count(), 3, "{}", ran.text);
+    assert_eq!(ran.text.matches("runs as `include_tasks`").count(), 1, "{}", ran.text);
+    assert_eq!(ran.text.matches("it ran").count(), 4, "{}", ran.text);
+}
+
+#[test]
 fn warn_of_command_is_dropped_with_a_warning() {
     let play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - command: echo one warn=no\n    - shell: echo two\n      \
                 args: {warn: false}\n";
