@@ -202,4 +202,5 @@ fn explanation_names_the_loop_of_the_block() {
     crate::project::enter(&mut explain, project.path("").as_path());
     let ran = crate::ran::Ran::of(&explain.output().unwrap());
     ran.ends(0).has("included by 'Each'").has("false: mode is defined").has("an item of the loop over the block at");
+    ran.has("(item of the loop over a block)").lacks("set_fact or register");
 }

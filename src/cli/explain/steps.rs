@@ -9,6 +9,7 @@ use windlass_yaml::Span;
 
 use super::place::{self, Places};
 use super::value::{self, MASK};
+use crate::strategy::explain::is_item_of_block;
 use crate::vars::TaskScope;
 
 /// Maximum nesting of variables to show.
@@ -172,7 +173,8 @@ impl<'a> Steps<'a> {
         };
         let definition = self.scope.definitions(name).into_iter().next();
         // Loops and connections add variables to a task, which outrank all others.
-        let is_data = matches!(&definition, Some(found) if matches!(found.variable, Variable::Data(_)));
+        let is_data = matches!(&definition, Some(found)
+            if matches!(found.variable, Variable::Data(_)) && !is_item_of_block(&found.variable));
         let is_added = !is_data && matches!(self.context.definition(name), Some(Variable::Data(_)));
         if self.scope.magic(name).is_some() {
             step.level = match name {
@@ -184,7 +186,10 @@ impl<'a> Steps<'a> {
         }
         let Some(definition) = definition.filter(|_| !is_added) else {
             if is_added {
-                step.level = ("set by the task's loop or connection".to_owned(), "task");
+                let of_block = self.context.definition(name).is_some_and(|variable| is_item_of_block(&variable));
+                let of =
+                    if of_block { "item of the loop over a block" } else { "set by the task's loop or connection" };
+                step.level = (of.to_owned(), "task");
                 step.written = step.value.as_ref().ok().cloned();
             }
             return step;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use windlass_template::Value;
+use windlass_template::{Value, Variable};
 use windlass_yaml::Node;
 
 use super::{Entered, Include, Listed};
@@ -35,6 +35,15 @@ impl Until<'_> {
     }
 }
 
+/// Part of the reason why the variable of a loop over a block is unknown.
+const ITEM_OF_BLOCK: &str = ", an item of the loop over the block at ";
+
+/// Whether a variable is that of a loop over a block around the task.
+pub fn is_item_of_block(variable: &Variable) -> bool {
+    matches!(variable, Variable::Data(value)
+        if windlass_template::unknown_reason(value).is_some_and(|reason| reason.contains(ITEM_OF_BLOCK)))
+}
+
 /// Makes variables of earlier tasks unknown, then restores those that the journal has.
 pub(super) fn assume(
     entered: &mut Entered,
@@ -50,7 +59,7 @@ pub(super) fn assume(
     set.extend(until.includes().iter().filter(|include| include.looped.is_some()).map(|include| {
         let name = include.keywords.get("loop_control").and_then(|control| control.get("loop_var")?.as_str());
         let name: Arc<str> = Arc::from(name.unwrap_or("item"));
-        let reason = format!("`{name}`, an item of the loop over the block at {}", include.span);
+        let reason = format!("`{name}`{ITEM_OF_BLOCK}{}", include.span);
         (name, reason)
     }));
     if gathers {

@@ -14,7 +14,7 @@ use windlass_yaml::{Mapping, Node, Span};
 
 pub(crate) use condition::sorted;
 pub use condition::{Condition, Group, Judged, Operand, TaskConditions, Verdict, all};
-pub use known::{Until, includes_vars, is_grouping, outcome, set_in_run, setters};
+pub use known::{Until, includes_vars, is_grouping, is_item_of_block, outcome, set_in_run, setters};
 pub use tasks::{Include, Listed, Section};
 
 use super::execute::{Shared, TaskOnHost};
