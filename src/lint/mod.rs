@@ -91,6 +91,13 @@ pub fn check(options: &Options) -> Result<Report> {
 
 /// Checks a project whose files an editor may hold.
 pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> {
+    let report = report(workspace, options);
+    // Also after a failure, or a rule that fails while somebody types would keep each text that was typed.
+    workspace.end_check();
+    report
+}
+
+fn report(workspace: &mut Workspace, options: &Options) -> Result<Report> {
     for path in &options.paths {
         if !path.exists() && workspace.buffer(path).is_none() {
             return Err(Error::argument(format!("{} does not exist", path.display())));
@@ -130,7 +137,6 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
         report.findings.append(&mut findings);
         report.files.append(&mut files);
     }
-    workspace.end_check();
     let chosen = report.files.iter().filter(|file| file.is_chosen);
     let chosen: HashSet<PathBuf> = chosen.map(|file| crate::paths::absolute(&file.path)).collect();
     let is_unplaced =

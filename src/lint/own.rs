@@ -247,7 +247,7 @@ pub(crate) fn is_own(rule: &Rule) -> bool {
     RULES.iter().all(|known| known.id != rule.id)
 }
 
-/// Checks the rules of a project. Fails if an expression cannot be evaluated, or does not end.
+/// Checks the rules of a project. Fails if they do not end. An expression that does not fit a value is a finding there.
 pub(super) fn check(context: &Context<'_>, rules: &[OwnRule]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if rules.is_empty() {
@@ -274,11 +274,11 @@ pub(super) fn check(context: &Context<'_>, rules: &[OwnRule]) -> Result<Vec<Find
         for subject in tasks.chain(entries).filter(|subject| subject.file.is_chosen) {
             let mut scope = None;
             for rule in rules.iter().filter(|rule| rule.is_about(&subject)) {
-                rule.check(&subject, &mut scope, &mut findings)?;
-            }
-            if Instant::now() >= end {
-                let seconds = DEADLINE.as_secs();
-                return Err(Error::new(format!("the rules of {FILE} did not end within {seconds} s")).as_parse());
+                rule.check(&subject, &mut scope, &mut findings);
+                if Instant::now() >= end {
+                    let seconds = DEADLINE.as_secs();
+                    return Err(Error::new(format!("the rules of {FILE} did not end within {seconds} s")).as_parse());
+                }
             }
         }
         Ok(())
@@ -301,7 +301,7 @@ impl OwnRule {
         subject: &Subject<'_>,
         scope: &mut Option<windlass_template::Context>,
         findings: &mut Vec<Finding>,
-    ) -> Result<()> {
+    ) {
         let of_options = self.options.iter().filter_map(|name| subject.action?.args.get_entry(name));
         let of_keywords = self.keywords.iter().filter_map(|name| subject.map.get_entry(name));
         let mut targets: Vec<(&Span, Option<&Node>)> =
@@ -310,6 +310,7 @@ impl OwnRule {
             targets.push((subject.action.map_or(&subject.node.span, |action| &action.span), None));
         }
         for (span, value) in targets {
+            let mut message = self.message.clone();
             if let Some(when) = &self.when {
                 let scope = scope.get_or_insert_with(|| subject.scope());
                 let value = value.map_or_else(|| Value::from(()), |node| windlass_template::from_json(&node.to_json()));
@@ -319,16 +320,12 @@ impl OwnRule {
                     Ok(false) => continue,
                     // A rule about an option has nothing to report where the option is missing.
                     Err(error) if error.is_undefined() => continue,
-                    Err(error) => {
-                        let (id, at) = (self.rule.id, &subject.node.span);
-                        return Err(Error::parse(format!("the rule `{id}` fails at {at}: {error}"), &when.span));
-                    }
+                    Err(error) => message = format!("the rule cannot be evaluated here: {}", error.message()),
                 }
             }
-            let finding = Finding::new(self.rule, subject.file, place_of(span), &self.message);
+            let finding = Finding::new(self.rule, subject.file, place_of(span), message);
             findings.push(finding.help(self.help.clone()).within(subject.node.span.line));
         }
-        Ok(())
     }
 }
 
