@@ -191,9 +191,9 @@ fn findings<'p>(
     let mut findings = Vec::new();
     CHECKS.iter().for_each(|check| check(&context, &mut findings));
     findings.append(&mut own::check(&context, own)?);
-    let is_chosen = |rule: &'static Rule| {
-        (options.rules.is_empty() || options.rules.contains(&rule)) && !options.skip.contains(&rule)
-    };
+    // Several projects may have rules of one name.
+    let has = |rules: &[&Rule], rule: &Rule| rules.iter().any(|known| known.id == rule.id);
+    let is_chosen = |rule: &Rule| (options.rules.is_empty() || has(&options.rules, rule)) && !has(&options.skip, rule);
     findings.retain(|finding| is_chosen(finding.rule));
     Ok(findings)
 }

@@ -783,6 +783,25 @@ fn own_rule_that_does_not_fit_a_value_is_a_finding_beside_the_others() {
     }
 }
 
+#[test]
+fn rules_of_one_name_in_two_projects_are_chosen_together() {
+    let tasks = play("    - ping:\n");
+    let rule = |word: &str| format!("rules:\n  mine: {{message: {word}, module: ping}}\n");
+    let (one, two) = (rule("one"), rule("two"));
+    let project = Project::new(&[
+        ("x/ansible.cfg", ""),
+        ("x/site.yml", &tasks),
+        ("x/.windlass-lint.yml", &one),
+        ("y/ansible.cfg", ""),
+        ("y/site.yml", &tasks),
+        ("y/.windlass-lint.yml", &two),
+    ]);
+    assert_eq!(project.text(&["--rule", "mine", "x", "y"]).matches("[mine]").count(), 2);
+    assert_eq!(project.text(&["--skip", "mine", "x", "y"]).matches("[mine]").count(), 0);
+    let sarif = project.text(&["--format", "sarif", "x", "y"]);
+    assert_eq!(sarif.matches("\"id\": \"mine\"").count(), 1, "{sarif}");
+}
+
 /// Expressions that would need more memory or time than a machine has.
 const TOO_MUCH: [&str; 21] = [
     "(['b'*1000000]*1000000) | join == 2",

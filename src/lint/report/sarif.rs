@@ -6,7 +6,13 @@ use super::Located;
 use crate::lint::rule::{RULES, Rule, Severity};
 
 pub(super) fn render(located: &[Located<'_>], own: &[&Rule]) -> String {
-    let all: Vec<&Rule> = RULES.iter().map(|rule| &**rule).chain(own.iter().copied()).collect();
+    let mut all: Vec<&Rule> = Vec::new();
+    for rule in RULES.iter().map(|rule| &**rule).chain(own.iter().copied()) {
+        // Identifiers must be unique, while several projects may have rules of one name.
+        if all.iter().all(|known| known.id != rule.id) {
+            all.push(rule);
+        }
+    }
     let rules: Vec<Value> = all
         .iter()
         .map(|rule| {
