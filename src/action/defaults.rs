@@ -98,7 +98,7 @@ impl ActionContext {
             fact.and_then(|fact| fact.as_str().map(str::to_owned))
         };
         // Known facts belong to the task's host, which may not be the one it is delegated to.
-        if self.task.keywords.get("delegate_to").is_none()
+        if self.task.keyword("delegate_to").is_none()
             && let Some(known) = text(self.context.variable("ansible_facts")?, name)
         {
             return Ok(known);

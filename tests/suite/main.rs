@@ -46,6 +46,7 @@ mod completion;
 mod components;
 mod console;
 mod deadlines;
+mod delegation;
 mod docs;
 mod during_a_run;
 mod encryption;
