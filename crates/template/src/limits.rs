@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use minijinja::Value;
 use minijinja::value::ValueKind;
 
 use crate::error::Error;
@@ -13,8 +14,8 @@ pub(crate) const LONGEST_TEXT: usize = 100_000_000;
 /// Longest list of an expression.
 pub(crate) const LONGEST_LIST: usize = 10_000_000;
 
-/// Maximum number of values that a filter reads from a text without other limits. A value takes some hundred bytes, but may be two bytes of
-/// text.
+/// Maximum number of values that a filter reads from a text, unless other limits are lower. A value takes some hundred
+/// bytes, but may be two bytes of text.
 pub(crate) const MOST_VALUES: u64 = 1_000_000;
 
 /// Maximum number of steps of one template. The smallest loop takes about three for each item.
@@ -65,12 +66,12 @@ pub(crate) fn within<T>(limits: Limits, evaluate: impl FnOnce() -> T) -> T {
 }
 
 /// Takes the sizes of operands or results from the work that is left. Every operator, filter and method calls this.
-pub(crate) fn work(values: &[minijinja::Value]) -> Result<(), Error> {
+pub(crate) fn work<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<(), Error> {
     time()?;
     if CURRENT.get().work.is_none() {
         return Ok(());
     }
-    let mut pending = values.to_vec();
+    let mut pending: Vec<Value> = values.into_iter().cloned().collect();
     while let Some(value) = pending.pop() {
         let text = value.as_str().map(str::len).or_else(|| value.as_bytes().map(<[u8]>::len));
         take(VALUE + text.unwrap_or_default())?;
@@ -152,13 +153,13 @@ pub(crate) fn list(length: usize) -> Result<(), Error> {
 }
 
 /// Passes a result on if its size is within the limits, which also bounds repeated operations.
-pub(crate) fn value(value: minijinja::Value) -> Result<minijinja::Value, Error> {
+pub(crate) fn value(value: Value) -> Result<Value, Error> {
     match value.as_str() {
         Some(made) => text(made.len())?,
         None if value.kind() == ValueKind::Seq => list(value.len().unwrap_or_default())?,
         None => {}
     }
-    work(std::slice::from_ref(&value))?;
+    work([&value])?;
     Ok(value)
 }
 
@@ -179,7 +180,7 @@ pub(crate) fn widths<'f>(specifications: impl Iterator<Item = &'f str>) -> Resul
 }
 
 /// Refuses values that nest too deeply for any further processing.
-pub(crate) fn nesting(value: &minijinja::Value) -> Result<(), Error> {
+pub(crate) fn nesting(value: &Value) -> Result<(), Error> {
     // Enough to find a value that a loop wraps repeatedly, yet cheap for large data.
     const VISITS: usize = 5_000;
     let mut pending = vec![(value.clone(), 0)];
@@ -188,11 +189,9 @@ pub(crate) fn nesting(value: &minijinja::Value) -> Result<(), Error> {
         if depth > DEPTH {
             return Err(Error::filter(format!("The value nests deeper than {DEPTH} levels.")));
         }
-        if let Some(items) = value.downcast_object_ref::<Vec<minijinja::Value>>() {
+        if let Some(items) = value.downcast_object_ref::<Vec<Value>>() {
             pending.extend(items.iter().take(VISITS).map(|item| (item.clone(), depth + 1)));
-        } else if let Some(entries) =
-            value.downcast_object_ref::<indexmap::IndexMap<minijinja::Value, minijinja::Value>>()
-        {
+        } else if let Some(entries) = value.downcast_object_ref::<indexmap::IndexMap<Value, Value>>() {
             pending.extend(entries.values().take(VISITS).map(|item| (item.clone(), depth + 1)));
         }
     }

@@ -24,8 +24,7 @@ pub(crate) fn call(
     if let Some(undefined) = arguments.iter().find(|argument| mark(argument).is_some()) {
         return Ok(undefined.clone());
     }
-    limits::work(std::slice::from_ref(value))?;
-    limits::work(arguments)?;
+    limits::work(arguments.iter().chain([value]))?;
     match find(value, name, arguments) {
         Ok(Some(result)) => Ok(limits::value(result).unwrap_or_else(mark::failed)),
         // Either that key holds a callable, or the method does not exist.

@@ -70,13 +70,13 @@ pub(crate) fn register(environment: &mut Environment<'static>) {
         Ok(sequence::item(object, key, path.and_then(Value::as_str))?)
     });
     environment.add_filter("__slice", |object: &Value, start: &Value, stop: &Value, step: &Value| -> Outcome {
-        limits::work(std::slice::from_ref(object))?;
+        limits::work([object])?;
         Ok(sequence::slice(object, start, stop, step)?)
     });
     environment.add_filter("__iter", |object: &Value| -> Outcome { Ok(sequence::iterate(object)?) });
     for name in ["__list", "__dict", "__own"] {
         environment.add_filter(name, |value: &Value| -> Outcome {
-            limits::work(std::slice::from_ref(value))?;
+            limits::work([value])?;
             Ok(plain::mutable(value))
         });
     }
@@ -122,7 +122,7 @@ fn tested(state: &mut State<'_, '_>, value: ValueOrKwargs, name: &Value, argumen
 
 /// Counts the operands of an operator.
 fn both(left: &Value, right: &Value) -> Result<(), Error> {
-    limits::work(&[left.clone(), right.clone()])
+    limits::work([left, right])
 }
 
 fn operator(left: &Value, right: &Value, apply: fn(&Value, &Value) -> Result<Value, Error>) -> Outcome {
@@ -209,7 +209,7 @@ pub(crate) fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
 
 /// `a ~ b`: concatenates texts.
 fn tilde(items: &Value) -> Result<Value, Error> {
-    limits::work(std::slice::from_ref(items))?;
+    limits::work([items])?;
     let mut text = String::new();
     for item in items.try_iter()? {
         limits::text(text.len())?;
