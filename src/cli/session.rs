@@ -202,6 +202,7 @@ fn engine(
             settings: Some(Arc::new(BaseSettings::new(events.clone()))),
             commands: windlass_bounds::child::Limits::within(settings.command_timeout),
             managed: settings.ansible_managed.clone(),
+            limits: windlass_template::Limits::default(),
             passive: settings.explains,
         },
     )
