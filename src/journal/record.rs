@@ -162,7 +162,7 @@ pub struct At {
 }
 
 /// A task is about to be sent to a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// The task.
     pub at: At,
@@ -174,6 +174,9 @@ pub struct Sent {
     /// Masked arguments, of a loop the first item's; empty if they are secret, too long or not known.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub args: Map<String, Value>,
+    /// Whether a run of one process sent it, although a run that it resumes, or that resumes it, has several.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub alone: bool,
 }
 
 /// Reason why a result is not stored unchanged.

@@ -18,7 +18,7 @@ use super::line::Line;
 use super::log::{Lane, Log};
 use super::mask::{self, Given};
 use super::reader::Journal;
-use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, Status, Withheld};
+use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
 use super::replay::{Replay, Restored, SentBefore, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
@@ -188,6 +188,8 @@ pub(crate) struct Recorder {
     salt: String,
     /// Number of runs of several processes, this one and those that it resumes.
     leads: u32,
+    /// Whether this run has one process and resumes one of several.
+    alone: bool,
     started: SystemTime,
     log: Log,
     secrets: Secrets,
@@ -247,6 +249,7 @@ impl Recorder {
             run,
             salt: header.salt.clone(),
             leads: if inputs.settings.shards > 1 { header.leads } else { 0 },
+            alone: inputs.settings.shards <= 1 && header.leads > 0,
             started: SystemTime::now(),
             log,
             secrets: secrets.clone(),
@@ -272,9 +275,14 @@ impl Recorder {
         read.for_each(|file| _ = recorder.append(&Record::File(file)));
         recorder.files(files);
         // A resuming run copies the records, because it may be killed before it has caught up.
+        let was_alone = recorder.leads > 0 && resumed.as_ref().is_some_and(|journal| journal.header.leads == 0);
         for record in resumed.iter().flat_map(|journal| &journal.records) {
-            if matches!(record, Record::Done(_) | Record::Item(_) | Record::Sent(_)) {
-                recorder.append(record);
+            match record {
+                Record::Sent(sent) if was_alone => {
+                    recorder.append(&Record::Sent(Sent { alone: true, ..sent.clone() }));
+                }
+                Record::Done(_) | Record::Item(_) | Record::Sent(_) => _ = recorder.append(record),
+                _ => {}
             }
         }
         Ok((recorder, pending, damaged))
@@ -422,6 +430,7 @@ impl Recorder {
             if is_first || !new.is_empty() {
                 let mut line = place.line("sent", host, 0);
                 line.list("notify", &self.masked(&new));
+                line.flags(&[("alone", self.alone)]);
                 if let Some(args) = if is_first { args() } else { None } {
                     let text = mask::arguments(args, &self.secrets);
                     line.text("args", text.as_deref().filter(|text| text.len() <= ARGUMENTS).unwrap_or_default());
@@ -600,10 +609,10 @@ impl Recorder {
             Step::Again(reason) => {
                 tell(format!("{} on {host} runs again: {}", place.at().task, reason.reason()));
             }
-            Step::Run(true) if self.leads > 0 && replay.was_of_several() => {
+            Step::Run(true) if self.leads > 0 && replay.is_unknown(place.at(), host) => {
                 tell(format!(
-                    "{} on {host} was sent before the run stopped. It runs now if it did not begin; otherwise the host \
-                     has its result.",
+                    "{} on {host} was sent before the run stopped. If its host has the result, it counts; if not, the \
+                     task runs where it cannot have begun, and the host is unreachable otherwise.",
                     place.at().task
                 ));
             }

@@ -1,6 +1,6 @@
 //! Restores outcomes of an earlier run instead of repeating its tasks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -24,11 +24,19 @@ pub struct Replay {
     /// Places of the last notifications among the records, by host and handler.
     notified: HashMap<(String, String), usize>,
     items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
-    sent: HashSet<(At, String)>,
+    /// Tasks that were sent after their last outcome, if they have one.
+    sent: HashMap<(At, String), Sending>,
     orders: HashMap<u32, Vec<String>>,
     /// Start of a run of several processes, and whether it ended in order.
     several: Option<(SystemTime, bool)>,
     state: Mutex<State>,
+}
+
+/// A task that was sent and whose outcome is missing.
+#[derive(Debug, Clone, Copy)]
+struct Sending {
+    /// Whether a run of one process sent it, whose results hosts do not keep.
+    alone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +62,7 @@ pub enum Step {
 /// Knowledge of the resumed run, which had several processes, about a task that it sent to a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SentBefore {
-    /// It sent the task and had its result.
+    /// It had the result, or a run of one process sent the task. The user knows that it runs again.
     Known,
     /// It sent the task, after `since`. `repeats` if its user knows that the result is missing.
     Unknown { since: SystemTime, repeats: bool },
@@ -83,13 +91,18 @@ impl Replay {
                     for handler in &done.notify {
                         replay.notified.insert((done.host.clone(), handler.clone()), place);
                     }
-                    replay.done.insert((done.at.clone(), done.host.clone()), (place, Done::clone(done)));
+                    let key = (done.at.clone(), done.host.clone());
+                    replay.sent.remove(&key);
+                    replay.done.insert(key, (place, Done::clone(done)));
                 }
                 Record::Item(item) => {
                     let items = replay.items.entry((item.at.clone(), item.host.clone())).or_default();
                     items.insert(item.index, ItemDone::clone(item));
                 }
-                Record::Sent(sent) => _ = replay.sent.insert((sent.at.clone(), sent.host.clone())),
+                Record::Sent(sent) => {
+                    let sending = Sending { alone: sent.alone };
+                    replay.sent.insert((sent.at.clone(), sent.host.clone()), sending);
+                }
                 Record::Play(play) if !play.order.is_empty() => _ = replay.orders.insert(play.play, play.order.clone()),
                 Record::Play(_) | Record::Run(_) | Record::File(_) | Record::Alive(_) | Record::End(_) => {}
             }
@@ -106,7 +119,7 @@ impl Replay {
         let key = (at.clone(), host.to_owned());
         let found = self.done.get(&key).or_else(|| self.once.get(at).filter(|_| once));
         let Some((place, done)) = found.filter(|(_, done)| is_final(done)) else {
-            let unknown = found.is_none() && self.sent.contains(&key);
+            let unknown = self.sent.contains_key(&key);
             state.left.insert(host.to_owned(), at.clone());
             return Step::Run(unknown);
         };
@@ -124,21 +137,22 @@ impl Replay {
         Step::Done(Box::new(done.clone()), items)
     }
 
-    /// Whether the resumed run had several processes.
-    pub(crate) fn was_of_several(&self) -> bool {
-        self.several.is_some()
-    }
-
-    /// Whether a resumed run of several processes sent a task, and had its result.
+    /// Whether a resumed run sent a task, and had its result, if one of them had several processes.
     pub(crate) fn sent_before(&self, at: &At, host: &str) -> Option<SentBefore> {
         let (since, has_ended) = self.several?;
         let key = (at.clone(), host.to_owned());
-        match self.done.get(&key) {
-            Some((_, done)) if !done.status.unreachable => Some(SentBefore::Known),
-            Some(_) => Some(SentBefore::Unknown { since, repeats: true }),
-            None if self.sent.contains(&key) => Some(SentBefore::Unknown { since, repeats: has_ended }),
-            None => None,
+        match (self.sent.get(&key), self.done.get(&key)) {
+            (Some(Sending { alone: true }), _) => Some(SentBefore::Known),
+            (Some(_), _) => Some(SentBefore::Unknown { since, repeats: has_ended }),
+            (None, Some((_, done))) if !done.status.unreachable => Some(SentBefore::Known),
+            (None, Some(_)) => Some(SentBefore::Unknown { since, repeats: true }),
+            (None, None) => None,
         }
+    }
+
+    /// Whether the outcome of a task that a resumed run of several processes sent is unknown.
+    pub(crate) fn is_unknown(&self, at: &At, host: &str) -> bool {
+        matches!(self.sent_before(at, host), Some(SentBefore::Unknown { repeats: false, .. }))
     }
 
     /// Items of a completed loop, or the reason why they cannot be restored.
@@ -245,7 +259,7 @@ fn is_final(done: &Done) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Header, Status};
+    use super::super::record::{Header, Sent, Status};
     use super::*;
 
     fn at(path: &str) -> At {
@@ -288,6 +302,22 @@ mod tests {
     fn task_run_once_not_repeated_by_other_host() {
         let replay = replay(vec![Done { once: true, ..done("0", "b") }]);
         assert!(matches!(replay.step(&at("0"), "a", true), Step::Done(..)));
+    }
+
+    #[test]
+    fn last_attempt_decides_whether_a_task_was_sent() {
+        let failed = Done { status: Status { failed: true, ..Status::default() }, ..done("0", "a") };
+        let failed = || Record::Done(Box::new(failed.clone()));
+        let sent = |alone| Record::Sent(Sent { at: at("0"), host: "a".to_owned(), alone, ..Sent::default() });
+        let journal =
+            |records| Journal { header: Header { leads: 1, ..Header::default() }, records, end: None, alive: None };
+        let before = |records| Replay::new(&journal(records)).sent_before(&at("0"), "a");
+        assert_eq!(before(vec![sent(false), failed()]), Some(SentBefore::Known));
+        let again = vec![sent(false), failed(), sent(false)];
+        assert!(matches!(before(again.clone()), Some(SentBefore::Unknown { repeats: false, .. })));
+        assert!(matches!(Replay::new(&journal(again)).step(&at("0"), "a", false), Step::Run(true)));
+        assert_eq!(before(vec![sent(false), sent(true)]), Some(SentBefore::Known), "by a run of one process");
+        assert_eq!(before(Vec::new()), None);
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl TaskOnHost {
     pub(super) async fn led(mut self, hub: Arc<Hub>, step: u64) -> HostOutcome {
         let slot = Slot { step, host: Arc::clone(&self.host) };
         self.reporter = Some(Arc::new(Reporter::Lead(Arc::clone(&hub), slot.clone())));
+        let former = self.flight.as_ref().and_then(|flight| flight.former);
+        if former.is_some_and(|former| !former.repeats) && !self.is_kept_by_hosts() {
+            self.begin();
+            return self.lost("the run was stopped");
+        }
         // Only the lead knows the items that the resumed run completed, and counts what runs at once.
         let is_for_lead = self.is_of_lead()
             || self.is_resumed_loop()

@@ -258,6 +258,64 @@ fn items_completed_before_a_worker_was_lost_do_not_run_again() {
     }
 }
 
+/// Kills a run in which this many lines have been written, and waits for its workers.
+fn kill_at(project: &Project, lines: usize, words: &[&str]) {
+    let mut child = project.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the task has begun everywhere", || project.lines("ran").len() == lines);
+    // The journal is written at least once a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("workers end with the run", || project.workers().is_empty());
+}
+
+#[test]
+fn task_whose_result_hosts_do_not_keep_is_unknown_after_a_resume_and_runs_once() {
+    let shell = "echo {{ inventory_hostname }} >> FOLDER/ran; until test -e FOLDER/open; do sleep 0.1; done";
+    for task in [format!("raw: {shell}"), format!("shell: {shell}\n      async: 60\n      poll: 1")] {
+        let project = Project::new(&format!("- hosts: db\n  gather_facts: false\n  tasks:\n    - {task}\n"));
+        kill_at(&project, 4, &["--shards", "2"]);
+        project.write("open", "");
+        let resumed = project.run(&["--shards", "2", "--resume"]);
+        let text = stdout(&resumed) + &stderr(&resumed);
+        assert_eq!((resumed.status.code(), project.lines("ran").len()), (Some(4), 4), "{task}: {text}");
+        assert!(text.contains("It is unknown whether the task ran on db1"), "{text}");
+        // The user knows it now.
+        let again = project.run(&["--shards", "2", "--resume"]);
+        assert_eq!((again.status.code(), project.lines("ran").len()), (Some(0), 8), "{}", stderr(&again));
+    }
+}
+
+/// A task that fails without the file `good`, and otherwise runs until the file `open` exists.
+const TRIED: &str = "- hosts: db\n  gather_facts: false\n  tasks:\n    - shell: echo {{ inventory_hostname }} >> FOLDER/ran; \
+                     test -e FOLDER/good || exit 1; until test -e FOLDER/open; do sleep 0.1; done\n";
+
+#[test]
+fn result_of_a_resumed_run_is_taken_over_although_the_first_run_has_a_failure() {
+    let project = Project::new(TRIED);
+    assert_eq!(project.run(&["--shards", "2"]).status.code(), Some(2));
+    project.write("good", "");
+    kill_at(&project, 8, &["--shards", "2", "--resume"]);
+    project.write("open", "");
+    let resumed = project.run(&["--shards", "2", "--resume"]);
+    let text = stdout(&resumed) + &stderr(&resumed);
+    assert_eq!((resumed.status.code(), project.lines("ran").len()), (Some(0), 8), "{text}");
+    assert!(text.contains("was sent before the run stopped"), "{text}");
+}
+
+#[test]
+fn task_that_one_process_had_sent_runs_again_with_a_warning() {
+    let project = Project::new(TRIED);
+    project.write("good", "");
+    kill_at(&project, 4, &["--shards", "2"]);
+    kill_at(&project, 8, &["--shards", "1", "--resume"]);
+    project.write("open", "");
+    let resumed = project.run(&["--shards", "2", "--resume"]);
+    let text = stdout(&resumed) + &stderr(&resumed);
+    assert_eq!((resumed.status.code(), project.lines("ran").len()), (Some(0), 12), "{text}");
+    assert!(text.contains("may have run already. It runs again"), "{text}");
+}
+
 #[test]
 fn inputs_that_only_the_first_process_can_read_are_those_of_all_hosts() {
     let project = Project::new(
