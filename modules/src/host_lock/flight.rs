@@ -15,7 +15,7 @@ use std::{
 
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, Dir, FlockOperation, flock, ftruncate, statat, unlinkat},
+    fs::{AtFlags, Dir, FlockOperation, flock, ftruncate, renameat, statat, unlinkat},
 };
 use serde_json::Value;
 use windlass_protocol::{Flight, Former, LockTerms, Shard};
@@ -89,21 +89,17 @@ impl Flights {
         self.settle(&flight.settled);
         let _gate = gate(&self.directory)?;
         let mut own = lock(&self.own);
-        if !std::mem::replace(&mut own.has_begun, true) {
-            self.sweep();
-            self.raise(Shard { number: ALL, token: self.shard.token & LEAD })?;
-        }
-        if let Some(shard) = flight.former.and_then(|former| former.shard) {
-            self.raise(shard)?;
-        }
-        if self.shard.token < self.least(ALL)?.max(self.least(self.shard.number)?) {
-            return Ok(Entry::Replaced);
+        match self.is_replaced(&mut own, flight) {
+            Ok(false) => {}
+            Ok(true) => return Ok(Entry::Replaced),
+            // The disk may be full. A process that replaces another must run nothing before that is recorded.
+            Err(_) => return Ok(Entry::Unknown("the host cannot record or read which process replaced its own")),
         }
         let (file, is_new) = match place::existing_file(&self.directory, &name) {
             Ok(file) => (file, false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if flight.former.is_some_and(|former| !former.repeats && has_restarted(former)) {
-                    return Ok(Entry::Unknown("the host was restarted since"));
+                if let Some(reason) = flight.former.filter(|former| !former.repeats).and_then(may_have_lost) {
+                    return Ok(Entry::Unknown(reason));
                 }
                 (place::file(&self.directory, &name)?, true)
             }
@@ -127,6 +123,20 @@ impl Flights {
         }
         ftruncate(&file, 0)?;
         Ok(Entry::Runs(InFlight { name, file }))
+    }
+
+    /// Whether another process has replaced this one. Replaces the former sender of the request and, at the first
+    /// request, all processes of former leads.
+    fn is_replaced(&self, own: &mut Own, flight: &Flight) -> io::Result<bool> {
+        if !own.has_begun {
+            sweep(&self.directory, &self.run);
+            self.raise(Shard { number: ALL, token: self.shard.token & LEAD })?;
+            own.has_begun = true;
+        }
+        if let Some(shard) = flight.former.and_then(|former| former.shard) {
+            self.raise(shard)?;
+        }
+        Ok(self.shard.token < self.least(ALL)?.max(self.least(self.shard.number)?))
     }
 
     /// Keeps the result of a request that has run, if there is room for it.
@@ -185,36 +195,49 @@ impl Flights {
         if shard.token <= self.least(shard.number)?.max(1 << 32) {
             return Ok(());
         }
-        File::from(place::file(&self.directory, &self.fence(shard.number))?).write_all(&shard.token.to_be_bytes())
+        let fence = self.fence(shard.number);
+        // A token that cannot be written replaces nobody, and its own process runs nothing.
+        let new = format!("{fence}.new");
+        File::from(place::file(&self.directory, &new)?).write_all(&shard.token.to_be_bytes())?;
+        Ok(renameat(&self.directory, &new, &self.directory, &fence)?)
     }
+}
 
-    /// Removes old files that no executor uses.
-    fn sweep(&self) {
-        let Ok(entries) = Dir::read_from(&self.directory) else { return };
-        for entry in entries.flatten() {
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if !name.starts_with("task-") && !name.starts_with("fence-") {
-                continue;
-            }
-            let Ok(found) = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let written = SystemTime::UNIX_EPOCH + Duration::from_secs(found.st_mtime.try_into().unwrap_or_default());
-            let is_old = written.elapsed().is_ok_and(|age| age >= OLD);
-            let is_free = |file: OwnedFd| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-            if is_old && place::existing_file(&self.directory, name).is_ok_and(is_free) {
-                let _ = unlinkat(&self.directory, name, AtFlags::empty());
-            }
+/// Removes old files of other runs that no executor uses.
+pub(super) fn sweep(directory: &OwnedFd, own: &str) {
+    let Ok(entries) = Dir::read_from(directory) else { return };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        let run = name.strip_prefix("task-").or_else(|| name.strip_prefix("fence-"));
+        if run.is_none_or(|run| run.split('-').next() == Some(own)) {
+            continue;
+        }
+        let Ok(found) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(found.st_mtime.try_into().unwrap_or_default());
+        let is_old = written.elapsed().is_ok_and(|age| age >= OLD);
+        let is_free = |file: OwnedFd| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if is_old && place::existing_file(directory, name).is_ok_and(is_free) {
+            let _ = unlinkat(directory, name, AtFlags::empty());
         }
     }
 }
 
-/// Whether the host, or its container, was started after the request may have been sent. Files about it are then lost.
-fn has_restarted(former: Former) -> bool {
-    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let uptime: f64 = uptime.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or_default();
-    // Field 22 of proc_pid_stat(5), in hundredths of a second since the start of the machine.
-    let first = fs::read_to_string("/proc/1/stat").unwrap_or_default();
-    let first = first.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(19)?.parse::<u32>().ok());
-    uptime - f64::from(first.unwrap_or_default()) / 100.0 < former.age as f64
+/// Reason why the file of a request that a lost process may have sent may be missing although the request began.
+fn may_have_lost(former: Former) -> Option<&'static str> {
+    if former.age >= OLD.as_secs() {
+        return Some("hosts keep results for a day");
+    }
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let running = running_for(&read("/proc/uptime"), &read("/proc/1/stat"));
+    running.is_none_or(|running| running < former.age as f64).then_some("the host was restarted since")
+}
+
+/// Seconds since the start of the host, or of its container: a machine's time since its start (/proc/uptime), less that
+/// of the first process (field 22 of proc_pid_stat(5), in hundredths of a second).
+fn running_for(uptime: &str, first: &str) -> Option<f64> {
+    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
+    let (_, fields) = first.rsplit_once(") ")?;
+    Some(uptime - fields.split(' ').nth(19)?.parse::<u64>().ok()? as f64 / 100.0)
 }
 
 #[cfg(test)]
@@ -309,10 +332,52 @@ mod tests {
         let left = || fs::read_dir(directory.path()).unwrap().count();
         assert_eq!(left(), 3, "the gate and two tasks");
         process.end();
-        let old = File::create(directory.path().join("task-cd-x")).unwrap();
-        old.set_modified(SystemTime::now() - OLD).unwrap();
+        age(&directory, "task-cd-x");
         runs(flights(&directory, 0, 0).enter(&flight('e', None)));
         assert_eq!(left(), 2);
+    }
+
+    /// Makes a file of the directory as old as those that are removed.
+    fn age(directory: &tempfile::TempDir, name: &str) {
+        let file = File::options().create(true).append(true).open(directory.path().join(name)).unwrap();
+        file.set_modified(SystemTime::now() - OLD).unwrap();
+    }
+
+    #[test]
+    fn old_result_of_the_resumed_run_taken_over_and_a_missing_one_unknown() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = flights(&directory, 1, 1);
+        let begun = runs(process.enter(&flight('a', None)));
+        process.land(begun, &json!({ "rc": 0 }));
+        age(&directory, &format!("task-{RUN}-{}", "a".repeat(32)));
+        let resumed = flights(&directory, 0, 1 << 32);
+        let former = Some(Former { shard: None, age: OLD.as_secs() + 1, repeats: false });
+        assert!(matches!(resumed.enter(&flight('a', former)).unwrap(), Entry::Done(_)));
+        // The next run may have removed it.
+        assert!(matches!(resumed.enter(&flight('b', former)).unwrap(), Entry::Unknown(_)));
+        runs(resumed.enter(&flight('b', former.map(|former| Former { repeats: true, ..former }))));
+    }
+
+    #[test]
+    fn nothing_runs_where_the_least_token_cannot_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        File::create(directory.path().join(format!("fence-{RUN}-1"))).unwrap();
+        assert!(matches!(flights(&directory, 1, 1).enter(&flight('a', None)).unwrap(), Entry::Unknown(_)));
+        runs(flights(&directory, 2, 1).enter(&flight('a', None)));
+        // As on a full disk.
+        fs::create_dir(directory.path().join(format!("fence-{RUN}-{ALL}.new"))).unwrap();
+        let resumed = flights(&directory, 2, 1 << 32);
+        assert!(matches!(resumed.enter(&flight('b', None)).unwrap(), Entry::Unknown(_)));
+        fs::remove_dir(directory.path().join(format!("fence-{RUN}-{ALL}.new"))).unwrap();
+        runs(resumed.enter(&flight('b', None)));
+    }
+
+    #[test]
+    fn start_of_container_known_on_a_machine_that_runs_for_years() {
+        let stat = |start: u64| format!("1 (init (x) y) S 0 {}{start} 0\n", "1 ".repeat(17));
+        assert_eq!(running_for("60000000.00 1.0\n", &stat(5_999_900_000)), Some(1000.0));
+        assert_eq!(running_for("60.00 1.0\n", &stat(100)), Some(59.0));
+        assert_eq!(running_for("60.00 1.0\n", ""), None, "hidden");
     }
 
     #[test]

@@ -95,6 +95,7 @@ impl HostLock {
             return Err(io::Error::other("the controller's name of the run is not a hexadecimal number"));
         }
         let _gate = gate(&self.directory)?;
+        flight::sweep(&self.directory, &terms.run);
         // Otherwise two runs that both read and want to write would wait for each other.
         self.held = None;
         if let Some(holder) = self.other_run(&terms.run, locking)? {
@@ -235,6 +236,18 @@ mod tests {
         let left: Vec<_> =
             std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["gate"]);
+    }
+
+    #[test]
+    fn old_results_of_a_run_of_several_processes_removed_by_a_run_of_one() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("task-cd-x", 25), ("task-cd-y", 23), ("task-aa-x", 25)] {
+            let file = File::create(directory.path().join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        }
+        assert_eq!(busy(lock(&directory).attempt(&terms("aa"), Locking::Shared)), None);
+        let is_left = |name: &str| directory.path().join(name).exists();
+        assert_eq!(["task-cd-x", "task-cd-y", "task-aa-x"].map(is_left), [false, true, true]);
     }
 
     #[test]
