@@ -160,7 +160,7 @@ impl Stage {
 
     /// Runs that are registered on the machine.
     pub(crate) fn locks(&self) -> Vec<String> {
-        let theirs = files_in(Path::new("/dev/shm")).filter(|path| name_of(path).starts_with(".windlass-lock-"));
+        let theirs = files_in(Path::new("/var/tmp")).filter(|path| name_of(path).starts_with(".windlass-lock-"));
         let mut found = Vec::new();
         for place in theirs.chain([PathBuf::from("/run/windlass")]) {
             found.extend(files_in(&place).map(|path| name_of(&path)).filter(|name| name.starts_with("run-")));

@@ -1,7 +1,7 @@
 //! Two runs on one host over a real sshd: the second waits for the first, fails, or ignores the lock.
 //!
-//! Root's locks are in `/run` and other users' in `/dev/shm`, which the whole machine shares. Each test
-//! therefore runs in a mount namespace with its own of both, where it cannot meet other runs.
+//! Root's locks are in `/run` and other users' in `/var/tmp`, which the whole machine shares. Each test therefore runs
+//! in a mount namespace with its own of both, and of `/dev/shm` for its files, where it cannot meet other runs.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn in_own_namespace(test: &str) -> bool {
     if !available() {
         return false;
     }
-    let script = "mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /run && mkdir -p /run/sshd && exec \"$0\" --exact \"$1\" --nocapture";
+    let script = "mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /var/tmp && mount -t tmpfs tmpfs /run && mkdir -p /run/sshd && exec \"$0\" --exact \"$1\" --nocapture";
     let own = std::env::current_exe().unwrap();
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "--propagation", "private", "sh", "-c", script]).arg(own);

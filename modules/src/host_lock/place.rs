@@ -5,6 +5,7 @@ use std::io;
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat},
+    process::Uid,
 };
 
 use crate::process::reason;
@@ -15,19 +16,25 @@ use crate::process::reason;
 /// world-writable directory whose sticky bit protects it. If another user created the directory first, every executor
 /// of the user takes the next place. Each user has a separate lock, and root's covers the machine: a lock that other
 /// users could open is one that they could hold forever.
+///
+/// Shared memory is the last place: when the last session of a user ends, logind removes the user's files there
+/// (RemoveIPC in logind.conf(5)).
 pub(super) fn open() -> Result<OwnedFd, String> {
-    let uid = rustix::process::geteuid();
-    let own = format!(".windlass-lock-{}", uid.as_raw());
-    let run = uid.is_root().then_some(("/run", "windlass"));
-    let shared = ["/dev/shm", "/var/tmp", "/tmp"].map(|base| (base, own.as_str()));
     let mut tried = Vec::new();
-    for (base, name) in run.into_iter().chain(shared) {
-        match open_in(base, name) {
+    for (base, name) in places(rustix::process::geteuid()) {
+        match open_in(base, &name) {
             Ok(directory) => return Ok(directory),
             Err(error) => tried.push(format!("{base}/{name} ({})", reason(&error))),
         }
     }
     Err(format!("no private directory for locks could be made; tried {}", tried.join(", ")))
+}
+
+/// Directories of a user, each with its parent, best first.
+fn places(user: Uid) -> Vec<(&'static str, String)> {
+    let run = user.is_root().then(|| ("/run", "windlass".to_owned()));
+    let shared = ["/var/tmp", "/tmp", "/dev/shm"].map(|base| (base, format!(".windlass-lock-{}", user.as_raw())));
+    run.into_iter().chain(shared).collect()
 }
 
 fn open_in(base: &str, name: &str) -> io::Result<OwnedFd> {
@@ -82,6 +89,13 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    #[test]
+    fn files_of_a_login_user_outlive_the_last_session() {
+        let bases = |user| places(Uid::from_raw(user)).into_iter().map(|(base, _)| base).collect::<Vec<_>>();
+        assert_eq!(bases(1000), ["/var/tmp", "/tmp", "/dev/shm"]);
+        assert_eq!(bases(0)[0], "/run");
+    }
 
     #[test]
     fn directory_others_prepared_is_not_used() {
