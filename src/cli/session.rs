@@ -413,6 +413,7 @@ impl Session {
             start_at: Mutex::new(start_at),
             kept: Arc::new(kept),
             journal: std::sync::OnceLock::new(),
+            item_key: std::sync::OnceLock::new(),
             shards: std::sync::OnceLock::new(),
         });
         Ok(Session { shared, world, plugins, printer: events_task })

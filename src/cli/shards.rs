@@ -146,7 +146,8 @@ impl Worker {
     /// Lets the session follow the lead.
     pub(super) async fn follow(self, session: &Session) {
         let _ = session.shared.shards.set(Shards::Worker(Arc::clone(&self.link)));
-        let Welcome { run, shard, is_spread, inputs: expected } = self.welcome;
+        let Welcome { run, shard, is_spread, inputs: expected, item_key } = self.welcome;
+        item_key.into_iter().for_each(|key| _ = session.shared.item_key.set(key));
         session.shared.pool.divide(Part { run, shard, is_spread });
         let _ = self.pool.set(Arc::clone(&session.shared.pool));
         if inputs(session) != expected {
@@ -166,7 +167,8 @@ pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()
     let workers = options.workers();
     let is_spread = matches!(workers, Workers::Pods { .. });
     shared.pool.divide(Part { run: run.clone(), shard, is_spread });
-    let welcome = Welcome { run, shard, is_spread, inputs: inputs(session) };
+    let item_key = shared.journal.get().and_then(Recorder::item_key).map(str::to_owned);
+    let welcome = Welcome { run, shard, is_spread, inputs: inputs(session), item_key };
     let hub = Hub::start(count.saturating_sub(1), &workers, welcome, &shared.events, &shared.secrets)?;
     let _ = shared.shards.set(Shards::Lead(Arc::clone(&hub)));
     hub.ready().await;

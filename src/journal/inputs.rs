@@ -97,6 +97,7 @@ impl Inputs<'_> {
             tags: self.settings.tags.clone(),
             skip_tags: self.settings.skip_tags.clone(),
             salt,
+            keyed: resumed.is_none_or(|header| header.keyed),
             extra_vars,
             hosts,
             options: self.options(),

@@ -69,8 +69,11 @@ pub struct Header {
     pub tags: Vec<String>,
     /// `--skip-tags`.
     pub skip_tags: Vec<String>,
-    /// Salt for the hashes of extra variables and hosts.
+    /// Salt for the hashes of extra variables, hosts and secret items.
     pub salt: String,
+    /// Whether places of tasks have hashes of secret items of loops; those of earlier releases have none.
+    #[serde(skip_serializing_if = "is_false")]
+    pub keyed: bool,
     /// Extra variables by name, each as a salted hash.
     pub extra_vars: BTreeMap<String, String>,
     /// Salted hash of hosts, groups and variables of an inventory that a program makes; empty if no program does.

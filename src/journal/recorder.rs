@@ -186,6 +186,8 @@ pub(crate) struct Recorder {
     run: RunFile,
     /// Salt for the hashes of environment variables.
     salt: String,
+    /// Key for the hashes of secret items in places; `None` if a journal of an earlier release is resumed.
+    item_key: Option<String>,
     /// Number of runs of several processes, this one and those that it resumes.
     leads: u32,
     /// Whether this run has one process and resumes one of several.
@@ -248,6 +250,7 @@ impl Recorder {
         let recorder = Recorder {
             run,
             salt: header.salt.clone(),
+            item_key: header.keyed.then(|| hex::encode(Sha256::digest(format!("items\n{}", header.salt)))),
             leads: if inputs.settings.shards > 1 { header.leads } else { 0 },
             alone: inputs.settings.shards <= 1 && header.leads > 0,
             started: SystemTime::now(),
@@ -641,6 +644,11 @@ impl Recorder {
         let mut name = hex::encode(Sha256::digest(&self.salt));
         name.truncate(32);
         (name, self.leads)
+    }
+
+    /// Key for the hashes of secret items in places of tasks.
+    pub(crate) fn item_key(&self) -> Option<&str> {
+        self.item_key.as_deref()
     }
 
     /// Outcome of an item whose loop the resumed run started.

@@ -550,7 +550,13 @@ mod tests {
     use super::*;
 
     fn welcome() -> Welcome {
-        Welcome { run: "ab".to_owned(), shard: Shard { number: 0, token: 1 << 32 }, is_spread: false, inputs: 0 }
+        Welcome {
+            run: "ab".to_owned(),
+            shard: Shard { number: 0, token: 1 << 32 },
+            is_spread: false,
+            inputs: 0,
+            item_key: None,
+        }
     }
 
     /// The hub of a run with this many workers in pods.

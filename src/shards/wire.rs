@@ -48,6 +48,8 @@ pub(crate) struct Welcome {
     pub(crate) is_spread: bool,
     /// Digest of the variables and hosts that the run begins with.
     pub(crate) inputs: u64,
+    /// Key for the hashes of secret items in places of tasks, if the lead has a journal.
+    pub(crate) item_key: Option<String>,
 }
 
 /// A message to a worker.

@@ -54,6 +54,8 @@ pub struct Shared {
     pub kept: Arc<Kept>,
     /// The journal, set once the run has one.
     pub(crate) journal: OnceLock<Recorder>,
+    /// Key for secret items, if another process of the run has the journal.
+    pub(crate) item_key: OnceLock<String>,
     /// The part of this process, if the run has several.
     pub(crate) shards: OnceLock<Shards>,
 }

@@ -18,7 +18,7 @@ use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Record
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::{Event, Secrets};
 use crate::plan::Position;
-use crate::playbook::{FrameKind, Task, label};
+use crate::playbook::{Frame, FrameKind, Task, label};
 use crate::vars::secrecy::MASK;
 
 /// Length of the hash of items in the place of a task: enough to tell the items of one loop apart.
@@ -38,6 +38,11 @@ impl Shared {
     pub(super) fn recorder(&self) -> Option<&Recorder> {
         self.journal.get()
     }
+
+    /// Key for the hashes of secret items in places, which all processes of a run share.
+    fn item_key(&self) -> Option<&str> {
+        self.item_key.get().map(String::as_str).or_else(|| self.recorder()?.item_key())
+    }
 }
 
 impl Batch {
@@ -55,7 +60,7 @@ impl Batch {
 
     pub(super) fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
-        let path = match items_around(task, &self.world.run.secrets) {
+        let path = match items_around(task, self.shared.item_key(), &self.world.run.secrets) {
             Some(items) => format!("{position}#{items}"),
             None => position.to_string(),
         };
@@ -290,18 +295,28 @@ impl TaskOnHost {
 }
 
 /// Hash of the items of the loops around a task: of blocks and includes. So an outcome of one item is never taken for
-/// that of another, if a resumed run has them in another order. `None` without such a loop, or with secret items.
-fn items_around(task: &Task, secrets: &Secrets) -> Option<String> {
-    if task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false)) {
+/// that of another, if a resumed run has them in another order. `None` without such a loop.
+///
+/// Secret items are hashed with the key, so that only who has it can try guesses. Without a key, as in journals of
+/// earlier releases, they are masked.
+fn items_around(task: &Task, key: Option<&str>, secrets: &Secrets) -> Option<String> {
+    let includes = task.frame.chain().filter(|frame| matches!(frame.kind, FrameKind::Include));
+    let item = |frame: &Frame| {
+        let name = frame.vars.get("ansible_loop_var")?.as_str()?;
+        Some(frame.vars.get(name)?.to_json().to_string())
+    };
+    let items: Vec<String> = includes.filter_map(|frame| item(frame)).collect();
+    if items.is_empty() {
         return None;
     }
-    let mut hash = None;
-    for frame in task.frame.chain().filter(|frame| matches!(frame.kind, FrameKind::Include)) {
-        let name = frame.vars.get("ansible_loop_var").and_then(|name| name.as_str());
-        let Some(item) = name.and_then(|name| frame.vars.get(name)) else { continue };
-        hash.get_or_insert_with(Sha256::new).update(secrets.mask(&item.to_json().to_string()));
-    }
-    Some(hash?.finalize().iter().take(ITEM_BYTES).map(|byte| format!("{byte:02x}")).collect())
+    let is_hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+    let masked: Vec<String> = items.iter().map(|item| secrets.mask(item)).collect();
+    let hash = match key.filter(|_| is_hidden || masked != items) {
+        Some(key) => Sha256::digest(format!("{key}\n{}", items.join("\n"))),
+        None if is_hidden => return None,
+        None => Sha256::digest(masked.concat()),
+    };
+    Some(hash.iter().take(ITEM_BYTES).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Whether a recorded action may be the task's. The name of an action that a template has produced may be masked.

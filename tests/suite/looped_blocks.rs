@@ -126,34 +126,68 @@ fn hosts_with_other_items_stay_in_step() {
     assert_eq!(log(&project).len(), 4);
 }
 
+/// Starts the playbook and kills it when its second item waits.
+fn kill_in_second_item(project: &Project, words: &[&str]) {
+    project.write("block", "");
+    let mut child = project.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(120);
+    while !project.path("at").exists() {
+        assert!(Instant::now() < end, "{:?}", log(project));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_file(project.path("block")).unwrap();
+    fs::remove_file(project.path("at")).unwrap();
+}
+
 #[test]
 fn resumed_run_continues_within_the_item() {
     let project = Project::new(&format!(
         "    - block:\n        - {}\n        - {{shell: 'if [ {{{{ item }}}} = 2 ] && [ -e FOLDER/block ]; then touch FOLDER/at; sleep 600; fi; echo second-{{{{ item }}}} >> FOLDER/log'}}\n      loop: '{{{{ lookup(\"file\", \"FOLDER/items\").split() }}}}'\n",
         logs("first-{{ item }}")
     ));
-    let interrupt = || {
-        project.write("block", "");
-        let mut child = project.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let end = Instant::now() + Duration::from_secs(120);
-        while !project.path("at").exists() {
-            assert!(Instant::now() < end, "{:?}", log(&project));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        fs::remove_file(project.path("block")).unwrap();
-        fs::remove_file(project.path("at")).unwrap();
-    };
     project.write("items", "1 2 3");
-    interrupt();
+    kill_in_second_item(&project, &[]);
     project.run(&["--resume"]).ends(0).has("resumed: 3 results");
     assert_eq!(log(&project), ["first-1", "second-1", "first-2", "second-2", "first-3", "second-3"]);
     fs::remove_file(project.path("log")).unwrap();
-    interrupt();
+    kill_in_second_item(&project, &[]);
     project.write("items", "2 1 3");
     project.run(&["--resume", "--resume-anyway"]).ends(0).lacks("resumed:");
     assert_eq!(log(&project)[3..], ["first-2", "second-2", "first-1", "second-1", "first-3", "second-3"]);
+}
+
+#[test]
+fn outcome_of_one_secret_item_never_counts_for_another() {
+    // A program's answer is no input that a resumed run compares.
+    let order = "lookup(\"pipe\", \"cat FOLDER/items\").split()";
+    let secret = |word: &str| {
+        let secret = windlass_vault::Secret::new("default", "sesame");
+        windlass_vault::encrypt(word.as_bytes(), &secret).unwrap().trim().replace('\n', "\n  ")
+    };
+    for no_log in [true, false] {
+        let items = if no_log { order.to_owned() } else { format!("{order} | map(\"extract\", words)") };
+        let project = Project::new(&format!(
+            "    - block:\n        - {}\n        - {{shell: 'if [ {{{{ item }}}} = word-2 ] && [ -e FOLDER/block ]; then touch FOLDER/at; sleep 600; fi; echo second-{{{{ item }}}} >> FOLDER/log'}}\n      loop: '{{{{ {items} }}}}'\n      no_log: {no_log}\n",
+            logs("first-{{ item }}")
+        ));
+        project.write("password", "sesame\n");
+        fs::create_dir(project.path("group_vars")).unwrap();
+        let vars = [1, 2, 3].map(|number| format!("s{number}: !vault |\n  {}\n", secret(&format!("word-{number}"))));
+        let words = "words: {n1: '{{ s1 }}', n2: '{{ s2 }}', n3: '{{ s3 }}'}\n";
+        project.write("group_vars/all.yml", &(vars.concat() + words));
+        let list = |numbers: [u8; 3]| {
+            numbers.map(|number| format!("{}{number} ", if no_log { "word-" } else { "n" })).concat()
+        };
+        project.write("items", &list([1, 2, 3]));
+        kill_in_second_item(&project, &["--vault-password-file", "password"]);
+        project.write("items", &list([2, 1, 3]));
+        project.run(&["--resume", "--vault-password-file", "password"]).ends(0);
+        let lines = ["first-2", "second-2", "first-1", "second-1", "first-3", "second-3"];
+        let lines = lines.map(|line| line.replace('-', "-word-"));
+        assert_eq!(log(&project)[3..], lines, "no_log: {no_log}");
+    }
 }
 
 #[test]
