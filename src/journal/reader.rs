@@ -30,8 +30,7 @@ pub struct Journal {
 impl Journal {
     /// The last sign of life of a run that did not end by itself, in milliseconds since 1970 in UTC.
     pub(super) fn killed_at(&self) -> Option<u64> {
-        let started = || u64::try_from(self.header.started.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok();
-        self.alive.or_else(started).filter(|_| self.end.is_none())
+        self.alive.or_else(|| millis(&self.header.started)).filter(|_| self.end.is_none())
     }
 
     /// Outcomes of tasks on hosts. A resumed run has copies of the earlier run's, and the debugger repeats tasks; of a
@@ -44,6 +43,17 @@ impl Journal {
         let last: IndexMap<_, _> = all.map(|done| ((&done.host, &done.at), done)).collect();
         last.into_values().collect()
     }
+}
+
+impl Header {
+    /// Start of the first of the runs that have resumed each other, in milliseconds since 1970 in UTC.
+    fn first_start(&self) -> Option<u64> {
+        millis(&self.since).or_else(|| millis(&self.started))
+    }
+}
+
+fn millis(time: &str) -> Option<u64> {
+    u64::try_from(time.parse::<jiff::Timestamp>().ok()?.as_millisecond()).ok()
 }
 
 /// A line that is not a valid record.
@@ -59,7 +69,7 @@ pub struct Damage {
 pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
     let mut header = None;
     let mut records = Vec::new();
-    let (mut end, mut alive) = (None, None);
+    let (mut end, mut alive, mut has_begun) = (None, None, false);
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         let is_last = lines.peek().is_none();
@@ -85,7 +95,15 @@ pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
             (_, None) => return Err(damage("the journal does not begin with its header".to_owned())),
             (Record::End(read), Some(_)) => end = Some(read),
             (Record::Alive(read), Some(_)) => alive = Some(read.at),
-            (record, Some(_)) => records.push(record),
+            (Record::Sent(mut sent), Some(header)) => {
+                // Before its first play, a run copies records of the run that it resumes.
+                sent.since = sent.since.or(alive.filter(|_| has_begun)).or_else(|| header.first_start());
+                records.push(Record::Sent(sent));
+            }
+            (record, Some(_)) => {
+                has_begun |= matches!(record, Record::Play(_));
+                records.push(record);
+            }
         }
     }
     match header {
@@ -132,6 +150,27 @@ mod tests {
             let journal = read(format!("{HEADER}{record}{tail}").as_bytes()).unwrap();
             assert_eq!(journal.records.len(), 1, "{tail:?}");
         }
+    }
+
+    #[test]
+    fn task_was_sent_after_the_last_sign_of_life_before_it() {
+        let header =
+            "{\"t\":\"run\",\"version\":1,\"started\":\"1970-01-01T00:00:05Z\",\"since\":\"1970-01-01T00:00:01Z\"}\n";
+        let sent = |more: &str| {
+            let at = "{\"play\":0,\"batch\":0,\"path\":\"\",\"task\":\"\"}";
+            format!("{{\"t\":\"sent\",\"at\":{at},\"host\":\"a\"{more}}}\n")
+        };
+        let lines = [
+            &sent(",\"since\":700"),
+            "{\"t\":\"alive\",\"at\":6000}\n",
+            &sent(""),
+            "{\"t\":\"play\",\"play\":0,\"name\":\"p\"}\n",
+            &sent(""),
+        ];
+        let journal = read(format!("{header}{}", lines.concat()).as_bytes()).unwrap();
+        let since = |record: &Record| if let Record::Sent(sent) = record { sent.since } else { None };
+        let since: Vec<_> = journal.records.iter().filter_map(since).collect();
+        assert_eq!(since, [700, 1000, 6000], "a copy of an earlier release has the first start");
     }
 
     #[test]

@@ -180,6 +180,10 @@ pub struct Sent {
     /// Whether a run of one process sent it, although a run that it resumes, or that resumes it, has several.
     #[serde(default, skip_serializing_if = "is_false")]
     pub alone: bool,
+    /// A time before the task was sent, in milliseconds since 1970 in UTC. Only copies in a journal of a run that
+    /// resumes another have it; readers add it to others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
 }
 
 /// Reason why a result is not stored unchanged.

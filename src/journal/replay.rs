@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::reader::Journal;
 use super::record::{At, Done, ItemDone, Record, Withheld};
@@ -27,8 +27,8 @@ pub struct Replay {
     /// Tasks that were sent after their last outcome, if they have one.
     sent: HashMap<(At, String), Sending>,
     orders: HashMap<u32, Vec<String>>,
-    /// Start of a run of several processes, and whether it ended in order.
-    several: Option<(SystemTime, bool)>,
+    /// Whether a run of several processes ended in order.
+    several: Option<bool>,
     state: Mutex<State>,
 }
 
@@ -37,6 +37,8 @@ pub struct Replay {
 struct Sending {
     /// Whether a run of one process sent it, whose results hosts do not keep.
     alone: bool,
+    /// A time before that.
+    since: SystemTime,
 }
 
 #[derive(Debug, Default)]
@@ -79,8 +81,7 @@ pub(crate) enum Restored {
 impl Replay {
     /// Collects the outcomes of a journal; the last one for each position counts.
     pub fn new(journal: &Journal) -> Replay {
-        let since = journal.header.since.parse::<jiff::Timestamp>().map_or(SystemTime::UNIX_EPOCH, SystemTime::from);
-        let several = (journal.header.leads > 0).then_some((since, journal.end.is_some()));
+        let several = (journal.header.leads > 0).then_some(journal.end.is_some());
         let mut replay = Replay { several, ..Replay::default() };
         for (place, record) in journal.records.iter().enumerate() {
             match record {
@@ -100,8 +101,10 @@ impl Replay {
                     items.insert(item.index, ItemDone::clone(item));
                 }
                 Record::Sent(sent) => {
-                    let sending = Sending { alone: sent.alone };
-                    replay.sent.insert((sent.at.clone(), sent.host.clone()), sending);
+                    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(sent.since.unwrap_or_default());
+                    let sending = replay.sent.entry((sent.at.clone(), sent.host.clone()));
+                    // The first attempt may have reached the host, and not the last one.
+                    sending.or_insert(Sending { alone: sent.alone, since }).alone = sent.alone;
                 }
                 Record::Play(play) if !play.order.is_empty() => _ = replay.orders.insert(play.play, play.order.clone()),
                 Record::Play(_) | Record::Run(_) | Record::File(_) | Record::Alive(_) | Record::End(_) => {}
@@ -139,13 +142,13 @@ impl Replay {
 
     /// Whether a resumed run sent a task, and had its result, if one of them had several processes.
     pub(crate) fn sent_before(&self, at: &At, host: &str) -> Option<SentBefore> {
-        let (since, has_ended) = self.several?;
+        let has_ended = self.several?;
         let key = (at.clone(), host.to_owned());
         match (self.sent.get(&key), self.done.get(&key)) {
-            (Some(Sending { alone: true }), _) => Some(SentBefore::Known),
-            (Some(_), _) => Some(SentBefore::Unknown { since, repeats: has_ended }),
+            (Some(Sending { alone: true, .. }), _) => Some(SentBefore::Known),
+            (Some(Sending { since, .. }), _) => Some(SentBefore::Unknown { since: *since, repeats: has_ended }),
             (None, Some((_, done))) if !done.status.unreachable => Some(SentBefore::Known),
-            (None, Some(_)) => Some(SentBefore::Unknown { since, repeats: true }),
+            (None, Some(_)) => Some(SentBefore::Unknown { since: SystemTime::UNIX_EPOCH, repeats: true }),
             (None, None) => None,
         }
     }
