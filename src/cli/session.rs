@@ -14,7 +14,7 @@ use windlass_yaml::Mapping;
 
 use super::options::Inputs;
 use crate::error::{Error, Result, did_you_mean};
-use crate::executor::{Heartbeat, Limits, Lock, Pool, raw_is_under_way};
+use crate::executor::{Heartbeat, Limits, Lock, Pool, outlive_controller, raw_is_under_way};
 use crate::foreign::{Modules, ModulesOptions, Print, PythonPlugins};
 use crate::journal::State;
 use crate::loader::Loader;
@@ -555,7 +555,11 @@ fn heed_signals(workers: Handle) -> Result<()> {
             () = are_busy => first,
         };
         let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
-        end_at_once(&format!("{}: ended at once; hosts stop their tasks when they notice{but}.", last.name), last.code);
+        let on_hosts = match outlive_controller() {
+            true => "tasks on hosts go on to their end, for 30 minutes at most",
+            false => "hosts stop their tasks when they notice",
+        };
+        end_at_once(&format!("{}: ended at once; {on_hosts}{but}.", last.name), last.code);
     };
     let heed_bugs = async {
         let bug = panics::happened().await;

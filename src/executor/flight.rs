@@ -1,6 +1,6 @@
 //! Identities of requests in a run of several processes: a request has the same one in every process.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,6 +9,19 @@ use windlass_protocol::{Flight, Former, Shard};
 
 /// Age at which an outcome of a run in pods is stored in the cluster.
 const STORED: Duration = Duration::from_secs(60);
+
+/// Whether this process is a part of a run of several.
+static IS_DIVIDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether tasks on hosts go on to their end without this process.
+pub(crate) fn outlive_controller() -> bool {
+    IS_DIVIDED.load(Ordering::Relaxed)
+}
+
+/// Notes that this process is a part of a run of several.
+pub(super) fn divide() {
+    IS_DIVIDED.store(true, Ordering::Relaxed);
+}
 
 /// The part of this process in a run of several.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ pub use call::{Call, Completed, Cost, Departure, Listener, Source, TaskEvent};
 pub use counters::Statistics;
 pub use error::Error;
 pub use flight::Flights;
-pub(crate) use flight::{Part, Sender, TaskFlight};
+pub(crate) use flight::{Part, Sender, TaskFlight, outlive_controller};
 pub use heartbeat::Heartbeat;
 pub use image::{Extent, Image};
 pub use lock::{Lock, LockPolicy};

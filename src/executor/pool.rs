@@ -166,6 +166,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
 
     /// Makes this process a part of a run of several.
     pub(crate) fn divide(&self, part: Part) {
+        super::flight::divide();
         let _ = self.inner.part.set(part);
     }
 
@@ -554,9 +555,13 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             Some(false) => "the host is up and was not restarted",
             None => "the host is unreachable now",
         };
+        let on = match self.inner.part.get() {
+            Some(_) if rebooted != Some(true) => ", and it may go on there for 30 minutes",
+            _ => "",
+        };
         let message = format!(
             "the executor on {} was lost while a task ran: {reason}; {found}. It is unknown whether the task \
-             completed, so it is not repeated",
+             completed, so it is not repeated{on}",
             target.name
         );
         Error::Indeterminate { message, rebooted }
