@@ -76,6 +76,14 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
     outcome.map_err(|_| error())
 }
 
+/// Runs work whose panic ends nothing and is printed as usual. `None` if it panics.
+pub(crate) fn survived<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let before = IS_CAUGHT.replace(false);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    IS_CAUGHT.set(before);
+    outcome.ok()
+}
+
 /// Runs work to its end. Fails if it panics.
 pub(crate) async fn caught_in<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let mut work = pin!(work);
@@ -100,5 +108,18 @@ pub(crate) async fn unless<T>(work: impl Future<Output = T>) -> Result<T, Error>
         biased;
         bug = happened() => Err(bug),
         outcome = caught_in(work) => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_that_is_survived_is_not_the_one_that_ends_the_program() {
+        install();
+        let outcome = caught(|| survived(|| panic!("survived")).is_none());
+        assert!(outcome.unwrap());
+        assert!(!FIRST.borrow().as_deref().is_some_and(|first| first.contains("survived")));
     }
 }

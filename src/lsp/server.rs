@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::io::{BufReader, Stdout, stdin, stdout};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as Jobs, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use super::worker::{Checked, Job, Load, start};
 use super::{completion, definition, diagnostics, hover, rename};
 use crate::error::{Error, Result};
 use crate::lint::{Severity, root_of};
+use crate::panics::survived;
 
 /// Silence after a change before a document is checked, so that a burst of changes is checked once.
 const QUIET: Duration = Duration::from_millis(200);
@@ -191,7 +191,7 @@ impl Server {
             && (self.is_checking || self.deadline.is_some())
             && self.held.len() < MOST_HELD
             && self.is_unchecked(request)
-            && catch_unwind(AssertUnwindSafe(is_unknown)).unwrap_or(false)
+            && survived(is_unknown).unwrap_or(false)
     }
 
     /// Whether the document of a question will be checked for the first time.
@@ -221,7 +221,7 @@ impl Server {
 
     fn respond(&mut self, request: Request) -> Response {
         let (id, method) = (request.id.clone(), request.method.clone());
-        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(request))).unwrap_or_else(|_| {
+        let answer = survived(|| self.answer(request)).unwrap_or_else(|| {
             Err((ErrorCode::InternalError, format!("`{method}` failed because of a bug in windlass")))
         });
         match answer {
@@ -314,11 +314,11 @@ impl Server {
         if self.phase != Phase::Running {
             return Ok(());
         }
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.apply(&notification.method, notification.params)));
+        let outcome = survived(|| self.apply(&notification.method, notification.params));
         match outcome {
-            Ok(Ok(problem)) => problem.map_or(Ok(()), |problem| self.show(problem)),
-            Ok(Err(error)) => Err(error),
-            Err(_) => self.show(format!("`{}` failed because of a bug in windlass", notification.method)),
+            Some(Ok(problem)) => problem.map_or(Ok(()), |problem| self.show(problem)),
+            Some(Err(error)) => Err(error),
+            None => self.show(format!("`{}` failed because of a bug in windlass", notification.method)),
         }
     }
 
