@@ -391,7 +391,7 @@ impl Store {
             let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
             let stored = self.journals.entry(name.clone()).or_default();
             let bytes = piece(&path, *stored);
-            if !bytes.is_empty() {
+            if !bytes.is_empty() && !is_idle(&bytes) {
                 *stored += bytes.len() as u64;
                 journal = Some((name, bytes));
                 break;
@@ -432,6 +432,13 @@ impl Store {
     }
 }
 
+/// Whether lines of a journal show that nothing but time has passed. They are stored with the next other line, because
+/// each segment is an object of the cluster.
+fn is_idle(lines: &[u8]) -> bool {
+    let is_alive = |line: &[u8]| line.starts_with(b"{\"t\":\"alive\"");
+    lines.len() < PART && lines.split_inclusive(|byte| *byte == b'\n').all(is_alive)
+}
+
 /// Bytes of a file from this offset on, as many as a segment takes. A file that is missing has none.
 fn piece(path: &Path, from: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -441,4 +448,17 @@ fn piece(path: &Path, from: u64) -> Vec<u8> {
         let _ = file.take(PART as u64).read_to_end(&mut bytes);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_alone_are_not_stored() {
+        let alive = "{\"t\":\"alive\",\"at\":1}\n";
+        assert!(is_idle(alive.repeat(30).as_bytes()));
+        assert!(!is_idle(format!("{alive}{{\"t\":\"end\"}}\n").as_bytes()));
+        assert!(!is_idle(alive.repeat(PART / alive.len() + 1).get(..PART).unwrap().as_bytes()), "too many to wait");
+    }
 }
