@@ -71,7 +71,7 @@ pub struct Header {
     pub skip_tags: Vec<String>,
     /// Salt for the hashes of extra variables, hosts and secret items.
     pub salt: String,
-    /// Whether places of tasks have hashes of secret items of loops; those of earlier releases have none.
+    /// Whether places of tasks have hashes of secret items of loops; earlier releases record none.
     #[serde(skip_serializing_if = "is_false")]
     pub keyed: bool,
     /// Extra variables by name, each as a salted hash.
