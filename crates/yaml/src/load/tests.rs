@@ -1,7 +1,5 @@
 //! Tests of loading: positions, merge keys, tags, limits, and hints for common mistakes.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::*;
 use crate::Value;
 
