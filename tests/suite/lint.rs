@@ -778,7 +778,7 @@ fn own_rule_that_does_not_fit_a_value_is_a_finding_beside_the_others() {
     let rule = "rules:\n  low: {message: a low port, module: wait_for, option: port, when: value < 1024}\n";
     project.write(".windlass-lint.yml", rule);
     let text = project.text(&[]);
-    for part in ["4:19: warning[low]: the rule cannot be evaluated here: ", "5:19: warning[low]: a low port", "bogus"] {
+    for part in ["4:18: warning[low]: the rule cannot be evaluated here: ", "5:18: warning[low]: a low port", "bogus"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
