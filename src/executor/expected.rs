@@ -73,7 +73,7 @@ impl Expected {
                 "reported a lock for a task that needs none"
             }
             Event::Unknown { .. } => "did not run a task that it has to run",
-            Event::NotRun => "refused a task as out of turn that has no turn",
+            Event::NotRun => "skipped a task as if one before it had failed, although none was sent before it",
             _ => "reported a failed `become` of a task without `become`",
         };
         if allowed { Ok(()) } else { Err(what.to_owned()) }
