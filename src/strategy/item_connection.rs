@@ -22,9 +22,9 @@ pub(super) struct OfItems {
 }
 
 impl OfItems {
-    /// For the items of a task's loop. An item of `set_fact` may set any variable for the next ones.
+    /// For the items of a task's loop, if it has any. An item of `set_fact` may set any variable for the next ones.
     pub(super) fn new(opened: &Loop, task: &Task) -> Option<OfItems> {
-        if task.short_action() == "set_fact" {
+        if opened.items.is_empty() || task.short_action() == "set_fact" {
             return None;
         }
         let of_all = ["ansible_loop", "vars", OUTSIDE, PROJECT].map(Arc::from);

@@ -86,6 +86,14 @@ fn counts(project: &Project, most: usize, words: &[&str]) {
 const TOGETHER: &str = "    - shell: touch FOLDER/at-{{ item }}; n=0; while [ $(ls FOLDER | grep -c ^at-) -lt 3 ]; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done; if [ {{ item }} = 1 ]; then sleep 0.5; fi; echo {{ item }}\n      loop: [1, 2, 3]\n      loop_control: {parallel: 3, index_var: number, label: 'label {{ item }}'}\n      register: all\n    - debug: {msg: \"{{ all.results | map(attribute='stdout') | join('-') }} {{ all.results | map(attribute='number') | join('-') }}\"}\n";
 
 #[test]
+fn extended_loop_without_items_is_skipped() {
+    let project = Project::new(
+        "    - command: 'false'\n      loop: []\n      loop_control: {extended: true}\n    - debug: {msg: reached}\n",
+    );
+    project.run(&[]).ends(0).has("skipped=1").has("reached");
+}
+
+#[test]
 fn items_run_at_once_and_results_keep_their_order() {
     let project = Project::new(TOGETHER);
     project.run(&[]).ends(0).has("1-2-3 0-1-2").has("(item=label 2)");
