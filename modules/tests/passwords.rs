@@ -67,7 +67,7 @@ fn password_of_a_repository_reaches_the_git_of_pip() {
     let other = format!("git+{}", with_password(&server, "/b.git").replace("me:", "you:"));
     let both = json!({"name": [args["name"], other], "executable": "pip3"});
     let refused = bench.run_as_it_is("pip", &both, false);
-    assert!(refused["msg"].as_str().unwrap().contains("one task each"), "{refused}");
+    assert!(refused["msg"].as_str().unwrap().contains("in separate tasks"), "{refused}");
 }
 
 #[test]
