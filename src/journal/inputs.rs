@@ -234,7 +234,7 @@ impl Inputs<'_> {
         };
         let compared = known.values().filter(|file| !is_read_later(file));
         let differs = |file: &&FileRead| changed(file, salt).filter(|_| !is_own(file, salt, alive));
-        let mut found: Vec<String> = compared.filter_map(|file| differs(file)).collect();
+        let mut found: Vec<String> = compared.filter_map(differs).collect();
         let known: BTreeSet<&str> =
             read.iter().filter(|file| file.kind == InputKind::File).map(|file| file.path.as_str()).collect();
         let appeared = self.inventory_files().into_iter().filter(|file| !known.contains(file.path.as_str()));
