@@ -490,6 +490,8 @@ fn second_interrupt_says_that_tasks_go_on() {
     kill(pid, rustix::process::Signal::INT);
     stderr.read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(99));
+    // It would hold the lock of the host.
+    kill(workers[0], rustix::process::Signal::KILL);
     project.write("open", "");
     assert!(text.contains("ended at once; tasks on hosts go on to their end, for 30 minutes at most."), "{text}");
 }
