@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use windlass_yaml::{Mapping, Node, Value};
+use windlass_yaml::{Mapping, Node, Span, Value};
 
 use super::before_hosts::collection_playbook;
 use super::load::{Loader, Reading, TaskFile};
@@ -15,6 +15,10 @@ use crate::playbook::{Block, Frame, FrameKind, Item, Keywords, On, Task, folder_
 pub(crate) const NAMES: [&str; 3] = ["import_playbook", "ansible.builtin.import_playbook", "include"];
 
 impl Loader {
+    pub(super) fn warn_of_include(&self, successor: &str, place: &Span) {
+        self.files.warn(format!("`include` was removed from Ansible and runs as `{successor}` ({place})"));
+    }
+
     pub(super) fn import_playbook(
         &self,
         target: &Node,

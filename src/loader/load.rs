@@ -109,8 +109,7 @@ impl Loader {
             };
             let import = import::NAMES.iter().find_map(|name| Some((*name, map.get(name)?)));
             if let Some(("include", target)) = import {
-                let place = &target.span;
-                self.files.warn(format!("`include` was removed from Ansible and runs as `import_playbook` ({place})"));
+                self.warn_of_include("import_playbook", &target.span);
             }
             match import {
                 Some((_, target)) => self.import_playbook(target, map, &dir, inherited, reading)?,

@@ -191,8 +191,7 @@ impl Loader {
         if let Resolution::Unknown(reason) = self.modules.resolve(&name, collections) {
             if crate::playbook::short_name(&name) == "include" {
                 let successor = successor_of_include(&node, entry);
-                let place = &node.span;
-                self.files.warn(format!("`include` was removed from Ansible and runs as `{successor}` ({place})"));
+                self.warn_of_include(successor, &node.span);
                 return Ok((successor.to_owned(), node));
             }
             let error = Error::parse(format!("there is no module or action '{name}'"), &node.span);

@@ -217,7 +217,7 @@ fn id<const BYTES: usize>(run: &str, path: &[String]) -> String {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().get(..BYTES).map(hex::encode).unwrap_or_default()
 }
 
 /// 64-bit numbers are texts in JSON of protocol buffers.

@@ -316,7 +316,7 @@ fn items_around(task: &Task, key: Option<&str>, secrets: &Secrets) -> Option<Str
         None if is_hidden => return None,
         None => Sha256::digest(masked.concat()),
     };
-    Some(hash.iter().take(ITEM_BYTES).map(|byte| format!("{byte:02x}")).collect())
+    hash.get(..ITEM_BYTES).map(hex::encode)
 }
 
 /// Whether a recorded action may be the task's. The name of an action that a template has produced may be masked.
