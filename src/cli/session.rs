@@ -613,12 +613,18 @@ mod tests {
                 "outside" => panic!("made up"),
                 "first" => panics::unless(async { panic!("made up") }).await,
                 "task" => {
-                    tokio::spawn(async { panic!("made up") });
-                    panics::unless(pending()).await
+                    let work = async {
+                        tokio::spawn(async { panic!("made up") });
+                        pending().await
+                    };
+                    panics::unless(work).await
                 }
                 _ => {
-                    std::thread::spawn(|| panic!("made up"));
-                    panics::unless(pending()).await
+                    let work = async {
+                        std::thread::spawn(|| panic!("made up"));
+                        pending().await
+                    };
+                    panics::unless(work).await
                 }
             }
         });
