@@ -14,6 +14,7 @@ use windlass_template::{Compat, Context, Read, Value, from_json, to_json};
 
 use super::ahead::Ahead;
 use super::hashes::{self, Hashes, Senders};
+use super::lock_wait::LockWait;
 use crate::connection::{Kind, Target};
 use crate::executor::{Call, Flights, Listener, Lock, Pool, Received, Source, TaskEvent};
 use crate::foreign::{Modules, PythonPlugins};
@@ -154,6 +155,8 @@ pub struct ActionContext {
     pub ahead: Option<Arc<Ahead>>,
     /// Identities of its requests, in a run of several processes.
     pub flights: Option<Flights>,
+    /// Its waits for locks, if it has a time limit.
+    pub(crate) lock_wait: Option<Arc<LockWait>>,
 }
 
 /// A file of the controller that a request transfers to a host.
@@ -406,7 +409,11 @@ impl ActionContext {
     /// Passes on what the host sends before its answer.
     pub(super) fn listener(&self) -> Listener {
         let (events, host) = (self.events.clone(), Arc::clone(&self.host));
+        let lock_wait = self.lock_wait.clone();
         Box::new(move |event| {
+            if let (TaskEvent::Lock { waits }, Some(lock_wait)) = (&event, &lock_wait) {
+                lock_wait.note(*waits);
+            }
             let _ = match event {
                 TaskEvent::Output { bytes, .. } => events.send(Event::Live { host: host.to_string(), bytes }),
                 TaskEvent::Lock { waits } => events.send(Event::Lock { host: Arc::clone(&host), waits }),

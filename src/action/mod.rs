@@ -15,6 +15,7 @@ mod hashes;
 mod include_vars;
 mod inventory;
 mod kubernetes;
+mod lock_wait;
 mod module;
 mod pause;
 mod python;

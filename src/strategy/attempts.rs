@@ -18,18 +18,12 @@ use crate::vars::given;
 impl TaskOnHost {
     /// Runs the action once, and waits for its job if it has one.
     async fn attempt(&self, action: &ActionContext, poll: u64) -> Result<TaskResult, Failure> {
-        let end = (action.timeout > 0).then(|| Instant::now() + Duration::from_secs(action.timeout));
-        let mut running = std::pin::pin!(child::Until::new(end, action::run(action)));
         let result = match action.timeout {
-            0 => running.as_mut().await?,
-            // The executor enforces the timeout of its modules; the controller gives up a little later.
-            seconds => {
-                let margin = if builtin::is_here(&action.action) { 0 } else { 5 };
-                match tokio::time::timeout(Duration::from_secs(seconds + margin), running.as_mut()).await {
-                    Ok(result) => result?,
-                    Err(_) => return Ok(timed_out(&action.action, seconds)),
-                }
-            }
+            0 => action::run(action).await?,
+            seconds => match self.within(action, seconds).await {
+                Some(result) => result?,
+                None => return Ok(timed_out(&action.action, seconds)),
+            },
         };
         if action.detach == 0 || result.failed() || result.is_skipped() {
             return Ok(result);
@@ -38,6 +32,30 @@ impl TaskOnHost {
             return Ok(action::started(result, action.world.run.settings.compat));
         }
         Box::pin(self.wait_for(action, &result, poll)).await
+    }
+
+    /// Runs the action for at most this time, beside its waits for locks. `None` if it takes longer.
+    async fn within(&self, action: &ActionContext, seconds: u64) -> Option<Result<TaskResult, Failure>> {
+        let begin = Instant::now();
+        let waited = || action.lock_wait.as_ref().map(|wait| wait.so_far()).unwrap_or_default();
+        let before = waited();
+        // A host may claim to wait for ever.
+        let longest = Duration::from_secs(self.shared.run.settings.lock.timeout);
+        let end = || begin + Duration::from_secs(seconds) + waited().saturating_sub(before).min(longest);
+        let mut running = std::pin::pin!(child::Until::new(end, action::run(action)));
+        // The executor enforces the timeout of its modules; the controller gives up a little later.
+        let margin = Duration::from_secs(if builtin::is_here(&action.action) { 0 } else { 5 });
+        let mut last = end() + margin;
+        loop {
+            if let Ok(result) = tokio::time::timeout_at(last.into(), running.as_mut()).await {
+                return Some(result);
+            }
+            let later = end() + margin;
+            if later <= Instant::now() {
+                return None;
+            }
+            last = later;
+        }
     }
 
     /// Runs the action, and repeats it until `until` holds.

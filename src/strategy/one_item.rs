@@ -317,6 +317,7 @@ impl TaskOnHost {
         if detach > 0 && !builtin::supports_async(task.short_action()) {
             return Err(Failure::Failed(format!("This action ({}) does not support async.", task.action)));
         }
+        let timeout = whole(context, "timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout);
         let action = ActionContext {
             action: task.short_action().to_owned(),
             task: Arc::clone(task),
@@ -328,7 +329,7 @@ impl TaskOnHost {
             check,
             diff: self.flag(context, "diff")?.unwrap_or(settings.diff),
             environment: self.environment(context)?,
-            timeout: whole(context, "timeout", task.keyword("timeout"))?.unwrap_or(settings.task_timeout),
+            timeout,
             detach,
             no_log: self.display().no_log(context)?,
             files: Arc::clone(&self.shared.files),
@@ -339,6 +340,7 @@ impl TaskOnHost {
             secrets: self.shared.secrets.clone(),
             ahead: ahead.cloned(),
             flights: None,
+            lock_wait: (timeout > 0).then(Arc::default),
         };
         let poll = own("poll")?.unwrap_or(settings.poll_interval);
         Ok(Prepared::Ready { action: Box::new(action), retries: own("retries")?, poll })

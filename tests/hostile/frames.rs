@@ -36,6 +36,12 @@ pub(crate) fn cases() -> Vec<Case> {
             ..fails("flood_of_waits_for_a_lock", "many_waits_for_a_lock", &[0])
         },
         Case {
+            playbook: tasks("    - command: anything\n      timeout: 1\n"),
+            options: &["--lock-timeout", "2"],
+            says: &["in the expected time frame (1)"],
+            ..fails("wait_for_a_lock_that_outlives_the_lock_timeout", "waits_for_a_lock_without_end", &[2])
+        },
+        Case {
             playbook: tasks(&"    - stat: {path: /}\n".repeat(25)),
             says: &["more warnings of this task are not shown"],
             ..fails("other_large_warnings_of_each_task", "another_large_warning", &[0])

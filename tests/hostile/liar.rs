@@ -137,6 +137,11 @@ impl<W: Write> Liar<W> {
                     self.event(id, &json!({"lock_wait": {"holder": holder, "waited": 0, "left": 1800}}), b"");
                 }
             }
+            "waits_for_a_lock_without_end" if !request["lock"].is_null() => loop {
+                let holder = json!({"user": "u", "machine": "m", "pid": 1, "command": "c", "since": "s"});
+                self.event(id, &json!({"lock_wait": {"holder": holder, "waited": 0, "left": 1800}}), b"");
+                std::thread::sleep(std::time::Duration::from_secs(5));
+            },
             "another_large_warning" => {
                 let warning = format!("{id} {}", "w".repeat(8 << 20));
                 return self.done(id, &json!({"changed": false, "warnings": [warning]}));

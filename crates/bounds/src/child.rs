@@ -94,24 +94,24 @@ pub fn until<T>(end: Option<Instant>, action: impl FnOnce() -> T) -> T {
 }
 
 /// A future whose programs end at a given time at the latest.
-pub struct Until<'a, T> {
-    end: Option<Instant>,
+pub struct Until<'a, T, E> {
+    end: E,
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
 }
 
-impl<'a, T> Until<'a, T> {
+impl<'a, T, E: Fn() -> Instant + Unpin> Until<'a, T, E> {
     /// Applies `end` to every poll of the future.
-    pub fn new(end: Option<Instant>, future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
+    pub fn new(end: E, future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
         Self { end, future }
     }
 }
 
-impl<T> Future for Until<'_, T> {
+impl<T, E: Fn() -> Instant + Unpin> Future for Until<'_, T, E> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let end = self.end;
-        until(end, || self.future.as_mut().poll(context))
+        let end = (self.end)();
+        until(Some(end), || self.future.as_mut().poll(context))
     }
 }
 
