@@ -10,7 +10,7 @@ use windlass_template::Value;
 use super::files::{Reading, Tree, file_name, value_of};
 use super::{ActionContext, Failure};
 use crate::connection::{Kind, Target, relay};
-use crate::executor::{Opened, RawCommand};
+use crate::executor::{LockPolicy, Opened, RawCommand};
 use crate::outcome::{Arguments, TaskResult};
 use crate::output::Event;
 use crate::vars::ConnectionVariables;
@@ -49,6 +49,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             }
             let ssh = ssh_command(context, &own.target);
             args.insert("_rsh".into(), Value::from(ssh));
+            if let Some(failed) = lock(context, &own).await? {
+                return Ok(failed);
+            }
             paths(context, &mut args, &own.target, (src, dest))?;
             if let Some(other) = context.connection.become_user.as_ref().filter(|_| !args.contains_key("rsync_path")) {
                 args.insert("rsync_path".into(), Value::from(format!("{} -u {} rsync", other.method, other.user)));
@@ -65,6 +68,9 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             if windlass_modules::process::find(&here, "rsync").is_none() {
                 return natively(context, &own, &src, &dest, "this machine").await;
             }
+            if let Some(failed) = lock(context, &own).await? {
+                return Ok(failed);
+            }
             paths(context, &mut args, &own.target, (src.clone(), dest.clone()))?;
             match through_connection(context, &own, args).await? {
                 Some(result) => Ok(result),
@@ -72,6 +78,17 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             }
         }
     }
+}
+
+/// Locks the host that rsync talks to beside its executor: any request of the run does, to the end of the run. Returns
+/// a result if that fails.
+async fn lock(context: &ActionContext, own: &ConnectionVariables) -> Result<Option<TaskResult>, Failure> {
+    if context.world.run.settings.lock.policy == LockPolicy::Ignore {
+        return Ok(None);
+    }
+    let nothing = Value::from_pairs(<[(&str, Value); 0]>::default());
+    let result = context.module_on(own, "ansible.builtin.ping", nothing, Vec::new()).await?;
+    Ok(Some(result).filter(TaskResult::failed))
 }
 
 /// Connection of the play's host, ignoring `delegate_to`.

@@ -152,6 +152,13 @@ fn second_run_names_the_first_and_waits() {
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook first.yml`"), "{said}");
     assert!(!machine.path("made").exists());
+    // rsync talks to the host beside its executor.
+    if windlass_testing::has("rsync") {
+        let made = machine.path("made");
+        machine.playbook("third.yml", &format!("synchronize: {{src: first.yml, dest: {}}}", made.display()));
+        let (code, said) = machine.start(&["playbook", "third.yml", "--lock", "fail"]).ends();
+        assert!(code == Some(4) && said.contains("web1 is locked by another run") && !made.exists(), "{said}");
+    }
     let beside = machine.start(&["adhoc", "all", "-m", "ping", "--lock", "ignore"]).ends();
     assert_eq!(beside.0, Some(0), "{}", beside.1);
     let (code, said) = machine.start(&["playbook", "second.yml", "--lock-timeout", "1", "--check"]).ends();
@@ -164,6 +171,61 @@ fn second_run_names_the_first_and_waits() {
     assert_eq!(code, Some(0), "{said}");
     assert!(machine.path("made").exists());
     until(|| held().is_empty(), &|| format!("left: {:?}", held()));
+}
+
+#[test]
+fn wait_for_a_lock_does_not_count_as_the_time_of_the_task() {
+    if !in_own_namespace("wait_for_a_lock_does_not_count_as_the_time_of_the_task") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    machine.long_playbook("first.yml");
+    machine.playbook("second.yml", "command: 'true'\n      timeout: 1");
+    let first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let second = machine.start(&["playbook", "second.yml"]);
+    second.says("waiting for the lock");
+    // The controller waits 5 s longer than the task may take.
+    std::thread::sleep(Duration::from_secs(7));
+    fs::write(machine.path("go"), "").unwrap();
+    let (code, said) = second.ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(first.ends().0, Some(0));
+}
+
+#[test]
+fn full_file_system_does_not_unlock_the_host() {
+    if !in_own_namespace("full_file_system_does_not_unlock_the_host") {
+        return;
+    }
+    let machine = Machine::new(&names(1));
+    let fill = "mount -o remount,size=64k /run && ! cat /dev/zero > /run/full 2>/dev/null";
+    assert!(Command::new("sh").args(["-c", fill]).status().unwrap().success());
+    machine.long_playbook("first.yml");
+    machine.playbook("second.yml", &format!("copy: {{content: x, dest: {}}}", machine.path("made").display()));
+    let first = machine.start(&["playbook", "first.yml"]);
+    exists(&machine.path("begun"));
+    let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
+    assert!(code == Some(4) && said.contains("web1 is locked by another run"), "{said}");
+    fs::write(machine.path("go"), "").unwrap();
+    assert_eq!(first.ends().0, Some(0));
+}
+
+#[test]
+fn host_that_cannot_be_locked_is_left_alone_by_lock_fail() {
+    if !in_own_namespace("host_that_cannot_be_locked_is_left_alone_by_lock_fail") {
+        return;
+    }
+    let prepare = "mount -t tmpfs tmpfs /tmp && for d in /run/windlass /var/tmp/.windlass-lock-0 /tmp/.windlass-lock-0 /dev/shm/.windlass-lock-0; do \
+                   mkdir $d && chown 1 $d || exit 1; done";
+    assert!(Command::new("sh").args(["-c", prepare]).status().unwrap().success());
+    let machine = Machine::new(&names(1));
+    machine.playbook("site.yml", &format!("copy: {{content: x, dest: {}}}", machine.path("made").display()));
+    let (code, said) = machine.start(&["playbook", "site.yml", "--lock", "fail"]).ends();
+    assert!(code == Some(2) && said.contains("cannot be locked against other runs"), "{said}");
+    assert!(!machine.path("made").exists());
+    let (code, said) = machine.start(&["playbook", "site.yml"]).ends();
+    assert!(code == Some(0) && said.contains("it belongs to another user"), "{said}");
 }
 
 #[test]

@@ -104,7 +104,8 @@ impl HostLock {
         let name = format!("run-{}.{}", terms.run, suffix(locking));
         let file = self.registered(&name)?;
         let mut written = File::from(file.try_clone()?);
-        written.write_all(&serde_json::to_vec(&terms.holder)?)?;
+        // The lock holds without it, for example if the file system is full.
+        let _ = written.write_all(&serde_json::to_vec(&terms.holder)?);
         self.held = Some((locking, name, file));
         Ok(Attempt::Held)
     }

@@ -47,11 +47,22 @@ struct State {
     waiting: bool,
 }
 
+/// Outcome of an attempt to lock.
+enum Attempted {
+    /// The request may run; with a warning, without a lock.
+    Held(Option<String>),
+    /// Another run holds the lock.
+    Busy(Holder),
+    /// Nobody can lock this host, for this reason, and the run must not go on without.
+    Impossible(String),
+}
+
 impl Gate {
-    /// Tries to lock. Also returns `Held` where locking is impossible, the first time with the reason.
-    fn attempt(&self, state: &mut State, terms: &LockTerms, locking: Locking) -> (Attempt, Option<String>) {
+    /// Tries to lock. Where that is impossible, a run that waits goes on without a lock, with a warning the first time,
+    /// and one that fails at once does so with the reason.
+    fn attempt(&self, state: &mut State, terms: &LockTerms, locking: Locking) -> Attempted {
         if state.given_up {
-            return (Attempt::Held, None);
+            return Attempted::Held(None);
         }
         let attempt = match &mut *lock(&self.held) {
             Some(lock) => lock.attempt(terms, locking).map_err(|error| crate::process::reason(&error)),
@@ -59,13 +70,15 @@ impl Gate {
                 slot.insert(lock).attempt(terms, locking).map_err(|error| crate::process::reason(&error))
             }),
         };
-        attempt.map_or_else(
-            |reason| {
+        match attempt {
+            Ok(Attempt::Held) => Attempted::Held(None),
+            Ok(Attempt::Busy(holder)) => Attempted::Busy(holder),
+            Err(reason) if terms.wait == 0 => Attempted::Impossible(reason),
+            Err(reason) => {
                 state.given_up = true;
-                (Attempt::Held, Some(format!("The host is not locked against other runs: {reason}.")))
-            },
-            |attempt| (attempt, None),
-        )
+                Attempted::Held(Some(format!("The host is not locked against other runs: {reason}.")))
+            }
+        }
     }
 
     /// Stores the terms of the host lock, which come once.
@@ -128,7 +141,7 @@ impl Gate {
         let mut state = lock(&self.state);
         if !state.waiting {
             let holder = match self.attempt(&mut state, &terms, locking) {
-                (Attempt::Held, warning) => {
+                Attempted::Held(warning) => {
                     drop(state);
                     if let Some(message) = warning {
                         session.enter(id, Route::Locked);
@@ -136,7 +149,12 @@ impl Gate {
                     }
                     return Some((request, blob));
                 }
-                (Attempt::Busy(holder), _) => holder,
+                Attempted::Busy(holder) => holder,
+                Attempted::Impossible(reason) => {
+                    session.enter(id, Route::Locked);
+                    session.done(id, failed(format!("The host cannot be locked against other runs: {reason}.")), &[]);
+                    return None;
+                }
             };
             session.enter(id, Route::Locked);
             if terms.wait == 0 {
@@ -201,7 +219,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
             return;
         };
         match session.gate.attempt(&mut state, terms, locking) {
-            (Attempt::Held, warning) => {
+            Attempted::Held(warning) => {
                 // The state stays locked, so that new requests do not overtake waiting ones.
                 for (request, blob) in std::mem::take(&mut state.queue) {
                     if let Some(message) = warning.clone() {
@@ -213,7 +231,9 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
                 state.waiting = false;
                 return;
             }
-            (Attempt::Busy(other), _) => holder = other,
+            Attempted::Busy(other) => holder = other,
+            // Only for runs that do not wait.
+            Attempted::Impossible(_) => {}
         }
         if began.elapsed() >= limit {
             for (request, _) in std::mem::take(&mut state.queue) {
