@@ -29,11 +29,12 @@ pub fn of_contents(name: &str, before: Option<&[u8]>, after_name: &str, after: O
     diff
 }
 
-/// Reads the beginning of a file, enough to show it or to detect that it is too large; `None` if it does not exist.
+/// Reads the beginning of a file, enough to show it or to detect that it is too large. `None` if it does not exist or a
+/// link of another user leads to it.
 pub fn excerpt(path: &Path, limit: u64) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+    super::way::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 

@@ -168,8 +168,11 @@ impl Client {
         let login = address.credentials.clone().or_else(|| self.credentials.clone());
         let mut authorization = self.first_authorization(&login, &request, &address, host);
         let origin = (address.scheme.clone(), address.authority.clone());
+        // Another server never gets the credentials, and nobody gets them without TLS that had to have it.
+        let is_ours =
+            |target: &Address| origin.1 == target.authority && (origin.0 == target.scheme || target.scheme == "https");
         for _ in 0..=MAX_REDIRECTS {
-            let ours = origin.1 == address.authority && (origin.0 == address.scheme || address.scheme == "https");
+            let ours = is_ours(&address);
             let mut response = self.once(&request, &address, authorization.as_deref().filter(|_| ours), host)?;
             let asked =
                 response.header("www-authenticate").is_some_and(|value| value.to_ascii_lowercase().contains("basic"));
@@ -189,8 +192,7 @@ impl Client {
             request.headers.retain(|(name, _)| {
                 let name = name.to_ascii_lowercase();
                 let secret = matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization");
-                let stays = target.authority == origin.1 || !secret;
-                stays && !self.unredirected.contains(&name)
+                (is_ours(&target) || !secret) && !self.unredirected.contains(&name)
             });
             if request.method != next {
                 request.method = next;

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec,
+    files::way,
     process::{self, Command},
 };
 
@@ -162,6 +163,10 @@ impl Module for Filesystem {
             let text = format!("Device {} not found.", device.display());
             return if present { Err(Failure::new(text)) } else { Ok(Plan::unchanged().with("msg", text)) };
         }
+        // A link of another user must not lead to a device or to a file of root. Names below /dev stay, because
+        // programs show them.
+        let checked = way::checked(&device)?;
+        let device = if device.starts_with("/dev") { device } else { checked };
         let (found, probed) = signature(&device, host)?;
         if !present {
             if found.is_empty() {

@@ -1,6 +1,8 @@
 //! `capabilities`: privileges of a program beyond its user's.
 
-use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, process::Command};
+use std::path::Path;
+
+use crate::{Args, Failure, Host, Kind, Module, Opt, Plan, Return, Spec, files::way, process::Command};
 
 /// The `capabilities` module.
 pub struct Capabilities;
@@ -64,6 +66,7 @@ impl Module for Capabilities {
             return Err(Failure::new("Couldn't find operator (one of: ('=', '-', '+'))"));
         }
         let name = wanted.as_ref().map_or(given, |wanted| wanted.name.clone());
+        way::checked(Path::new(&path))?;
         let output = Command::new("getcap").plain_locale().args(["-v", &path]).run(host)?;
         let (text, errors) = (output.stdout_text(), output.stderr_text());
         if !output.success() || !errors.is_empty() || text.trim_end().ends_with(')') {

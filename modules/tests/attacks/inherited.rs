@@ -29,6 +29,31 @@ fn has_list(house: &House, path: &str) -> bool {
 }
 
 #[test]
+fn difference_shows_no_secret_of_root_behind_a_link_of_the_user() {
+    let Some(house) = House::new() else { return };
+    house.link("bob/conf", "root/secret");
+    let result = house.bench.run("copy", json!({ "content": "new", "dest": "@/bob/conf" }), false);
+    assert_eq!((&result["diff"]["before"], &result["diff"]["after"]), (&json!(""), &json!("new")), "{result}");
+    // A pipe, which nobody writes to, is not waited for.
+    assert!(std::process::Command::new("mkfifo").arg(house.bench.path("bob/pipe")).status().unwrap().success());
+    house.bench.run("copy", json!({ "content": "new", "dest": "@/bob/pipe" }), false);
+}
+
+#[test]
+fn image_of_the_user_is_no_link_to_a_device_or_file_of_root() {
+    let Some(house) = windlass_testing::has("mkswap").then(House::new).flatten() else { return };
+    house.bench.write("root/disk", &"0".repeat(1 << 20));
+    house.link("bob/swap", "root/disk");
+    let args = json!({ "fstype": "swap", "dev": "@/bob/swap" });
+    let result = house.bench.run("filesystem", args, false);
+    assert!(
+        result["failed"] == json!(true) && result["msg"].as_str().unwrap().contains("cannot be written"),
+        "{result}"
+    );
+    assert_eq!(house.bench.read("root/disk"), "0".repeat(1 << 20));
+}
+
+#[test]
 fn new_file_of_root_inherits_no_special_bit_of_the_user() {
     let Some(house) = House::new() else { return };
     for owned in

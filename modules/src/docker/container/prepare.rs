@@ -1,10 +1,12 @@
 //! Converts option values to the engine's format.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::super::{engine::Engine, labels, lookup, plain_text};
 use super::{mounts, ports};
-use crate::{Args, Failure, Host, Map, args};
+use crate::{Args, Failure, Host, Map, args, files::way};
 
 /// The requested values: for each field that the task names, the value in the engine's format. Warnings go to
 /// `warnings`.
@@ -205,7 +207,7 @@ fn environment(args: &Args) -> Result<Option<Value>, Failure> {
     }
     let mut all = Map::new();
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = way::read_text(Path::new(path)).map_err(|error| {
             Failure::new(format!("env_file {path} could not be read: {}.", crate::process::reason(&error)))
         })?;
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {

@@ -1,8 +1,10 @@
 //! Reads the content of an image's tar file.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use serde_json::Value;
+
+use crate::files::way;
 
 /// Reason why the file must be rewritten; `None` if it already contains this image under this name.
 pub(super) fn outdated(path: &Path, name: &str, id: &str) -> Option<String> {
@@ -18,7 +20,7 @@ pub(super) fn outdated(path: &Path, name: &str, id: &str) -> Option<String> {
 
 /// Hash and names of the single image in a file; `None` if the file is not such an archive.
 fn held(path: &Path) -> Option<(String, Vec<String>)> {
-    let mut archive = tar::Archive::new(File::open(path).ok()?);
+    let mut archive = tar::Archive::new(way::open(path).ok()?);
     for entry in archive.entries().ok()? {
         let entry = entry.ok()?;
         if entry.path().ok()?.as_ref() != Path::new("manifest.json") {
@@ -38,6 +40,8 @@ fn held(path: &Path) -> Option<(String, Vec<String>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

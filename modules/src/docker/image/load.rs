@@ -1,6 +1,6 @@
 //! Loading images from a tar file.
 
-use std::{collections::BTreeSet, fs::File, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::super::{
     engine::{Patience, Request},
 };
 use super::{Image, lines_of};
-use crate::{Failure, Host, process::reason};
+use crate::{Failure, Host, files::way, process::reason};
 
 /// Loads the file and returns the expected image; `None` in check mode.
 pub(super) fn load(task: &mut Task, image: &Image, host: &Host) -> Result<Option<Value>, Failure> {
@@ -21,8 +21,8 @@ pub(super) fn load(task: &mut Task, image: &Image, host: &Host) -> Result<Option
     if task.check {
         return Ok(None);
     }
-    let mut file =
-        File::open(&path).map_err(|error| Failure::new(format!("Error opening image {path} - {}", reason(&error))))?;
+    let mut file = way::open(Path::new(&path))
+        .map_err(|error| Failure::new(format!("Error opening image {path} - {}", reason(&error))))?;
     let mut lines = Vec::new();
     let failed = |error: String, lines: &[String]| {
         Failure::new(format!("Error loading image {} - {error}", image.name)).with("stdout", lines.join("\n"))

@@ -1,12 +1,13 @@
 //! Address of the API server and credentials: the options common to all modules of the collection.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::Value;
 
 use super::kubeconfig;
 use crate::{
     Args, Failure, Host, Kind, Opt,
+    files::way,
     http::{
         certificates::Trusted,
         client::{Client as Http, Service},
@@ -255,5 +256,5 @@ pub(super) fn unusable(why: &str) -> Failure {
 
 /// Reads a file that the arguments or a kubeconfig name.
 pub(super) fn file(path: &str) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| unusable(&format!("{path} could not be read: {}", reason(&error))))
+    way::read(Path::new(path)).map_err(|error| unusable(&format!("{path} could not be read: {}", reason(&error))))
 }

@@ -5,13 +5,15 @@ mod deploy;
 pub mod release;
 pub mod repository;
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{access::unusable, documents};
 use crate::{
     Args, Failure, Host, Kind, Map, Opt,
     args::{expand_path, is_true},
-    files::scratch::Scratch,
+    files::{scratch::Scratch, way},
     kubernetes::configuration::Secret,
     process::{self, Command, Output},
 };
@@ -202,7 +204,7 @@ fn output_keys(stdout: &str, stderr: &str) -> Map {
 fn changed(config: Option<Value>, server: Option<&str>, key: &str, value: Value) -> Result<Value, Failure> {
     let mut config = match config {
         Some(Value::String(path)) => {
-            let text = std::fs::read_to_string(&path)
+            let text = way::read_text(Path::new(&path))
                 .map_err(|error| unusable(&format!("{path} could not be read: {}", process::reason(&error))))?;
             let read = documents(&path, &text).map_err(|error| unusable(error.trim_end_matches('.')))?;
             read.into_iter().next().unwrap_or_default()

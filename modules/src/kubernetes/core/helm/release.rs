@@ -1,5 +1,7 @@
 //! `helm`: manages releases of charts.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -9,8 +11,8 @@ use super::{
     numbers, of_yaml, output_keys, with_program,
 };
 use crate::{
-    Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, kubernetes::configuration::Secret,
-    process,
+    Args, Check, Diff, Failure, Host, Kind, Map, Module, Opt, Plan, Return, Spec, files::way,
+    kubernetes::configuration::Secret, process,
 };
 
 /// The `helm` module.
@@ -387,7 +389,7 @@ fn plugin(helm: &Helm, name: &str, host: &Host) -> Result<Option<[u32; 3]>, Fail
 fn of_files(paths: &[&str]) -> Result<Map, Failure> {
     let mut all = Map::new();
     for path in paths {
-        let text = std::fs::read_to_string(path)
+        let text = way::read_text(Path::new(path))
             .map_err(|error| Failure::new(format!("{path} could not be read: {}.", process::reason(&error))))?;
         if let Value::Object(values) = of_yaml(&text)? {
             all.extend(values);

@@ -1,12 +1,13 @@
 //! The objects of a task: from a mapping, list, text, file or URL, or from `kind` and `name` alone.
 
-use std::{io::Read, time::Duration};
+use std::{io::Read, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::super::documents;
 use crate::{
     Args, Failure, Host,
+    files::way,
     http::{
         client::{Client as Http, Service},
         exchange::{Follow, Request},
@@ -107,7 +108,7 @@ fn text_of(src: &str, host: &Host) -> Result<String, String> {
     let bytes = if src.starts_with("http://") || src.starts_with("https://") {
         fetch(src, host)?
     } else {
-        std::fs::read(src).map_err(|error| format!("{src} could not be read: {}.", reason(&error)))?
+        way::read(Path::new(src)).map_err(|error| format!("{src} could not be read: {}.", reason(&error)))?
     };
     String::from_utf8(bytes).map_err(|_| format!("{src} is not UTF-8."))
 }
