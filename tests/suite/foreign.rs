@@ -532,6 +532,17 @@ fn process_of_python_plugins_cannot_be_inspected() {
 }
 
 #[test]
+fn questions_of_a_plugin_do_not_begin_its_time_again() {
+    let endless = "class LookupModule:\n    def run(self, terms, variables=None, **options):\n        while True:\n            list(variables)\n";
+    let play = "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - debug: {msg: \"{{ lookup('endless') }}\"}\n";
+    let folder = project(&[RENDERING_LOOKUP, &[("lookup_plugins/endless.py", endless), ("p.yml", play)]].concat());
+    let arguments = ["playbook", "-i", "localhost,", "-c", "local", "p.yml"];
+    let output = stand_ins::windlass(folder.path(), &arguments).env("WINDLASS_COMMAND_TIMEOUT", "2").output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    assert!(output.status.code() == Some(2) && text.contains("did not end within 2 s"), "{text}");
+}
+
+#[test]
 fn unusable_python_plugin_refused_before_the_run() {
     let folder = project(&[
         (

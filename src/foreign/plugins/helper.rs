@@ -68,6 +68,10 @@ pub(super) struct Helper {
     read: Vec<u8>,
     /// Number of requests sent.
     requests: u64,
+    /// Start of the current request.
+    began: Instant,
+    /// Time that it may take, with all its questions.
+    deadline: Option<Duration>,
     limits: Limits,
 }
 
@@ -113,8 +117,11 @@ impl Helper {
             print: setup.print.clone(),
             read: Vec::new(),
             requests: 0,
+            began: Instant::now(),
+            deadline: None,
             limits: setup.limits,
         };
+        helper.begin();
         let given = json!({ "paths": setup.paths, "collections": setup.collections, "basedir": setup.basedir });
         helper.send(given.to_string())?;
         Ok(helper)
@@ -140,10 +147,21 @@ impl Helper {
         // Nobody knows for whom a program in the background has printed meanwhile.
         self.printed.finish(&self.print);
         self.requests += 1;
+        self.begin();
         let request = format!("[{},{request}]", self.requests);
         let answer = self.send(request).and_then(|()| self.answer(answer, print));
         self.printed.finish(print);
         answer
+    }
+
+    /// Begins the time of a request. Questions of the plugin do not begin it again, because it may ask without end.
+    fn begin(&mut self) {
+        self.began = Instant::now();
+        self.deadline = remaining(self.limits.deadline);
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.deadline.and_then(|deadline| self.began.checked_add(deadline))
     }
 
     /// Waits for the answer to the last request.
@@ -199,8 +217,6 @@ impl Helper {
 
     /// Next line of its output, within the limits of time and size. Prints what plugins print meanwhile.
     fn line(&mut self, print: &Print) -> Result<Vec<u8>, ChildError> {
-        let deadline = remaining(self.limits.deadline);
-        let until = deadline.map(|deadline| Instant::now() + deadline);
         let mut searched = 0;
         loop {
             let fresh = self.read.get(searched..).unwrap_or_default();
@@ -214,8 +230,8 @@ impl Helper {
             }
             let pipes = std::iter::once(self.output.as_fd()).chain(self.printed.pipe());
             let mut pipes: Vec<PollFd<'_>> = pipes.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)).collect();
-            wait(&mut pipes, until).map_err(|error| match error.kind() {
-                ErrorKind::TimedOut => ChildError::Late(deadline.unwrap_or_default()),
+            wait(&mut pipes, self.until()).map_err(|error| match error.kind() {
+                ErrorKind::TimedOut => ChildError::Late(self.deadline.unwrap_or_default()),
                 _ => error.into(),
             })?;
             let is_silent = pipes.first().is_some_and(|output| output.revents().is_empty());
@@ -235,7 +251,7 @@ impl Helper {
 
     /// Writes a request. A process that does not read it in time is an error.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let until = remaining(self.limits.deadline).map(|deadline| Instant::now() + deadline);
+        let until = self.until();
         let Some(input) = &mut self.input else { return Err(ErrorKind::BrokenPipe.into()) };
         while !bytes.is_empty() {
             wait(&mut [PollFd::new(input, PollFlags::OUT)], until)?;
