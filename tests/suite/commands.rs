@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use similar::TextDiff;
 
@@ -60,6 +61,23 @@ fn commands_print_same_as_ansible() {
 
 /// A web server on loopback. `answer` gives the content of a path and query; its second argument is the server's URL.
 fn web_server(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> String {
+    server_of_requests(move |request, own| answer(request.split_whitespace().nth(1).unwrap(), own))
+}
+
+/// A Galaxy server, and the requests that it gets. Its API has this list of versions of every collection.
+fn watched_server(list: &str) -> (String, Arc<Mutex<Vec<String>>>) {
+    let (list, requests) = (list.to_owned(), Arc::new(Mutex::new(Vec::new())));
+    let kept = Arc::clone(&requests);
+    let address = server_of_requests(move |request, _| {
+        kept.lock().unwrap().push(request.to_owned());
+        let api = r#"{"available_versions": {"v3": "v3/"}}"#;
+        Some(if request.starts_with("GET /api/ ") { api } else { &list }.into())
+    });
+    (address, requests)
+}
+
+/// A web server whose `answer` gets whole requests.
+fn server_of_requests(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -> String {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -74,7 +92,7 @@ fn web_server(answer: impl Fn(&str, &str) -> Option<Vec<u8>> + Send + 'static) -
                 request.extend_from_slice(&buffer[..count]);
             }
             let request = String::from_utf8(request).unwrap();
-            let body = answer(request.split_whitespace().nth(1).unwrap(), &own);
+            let body = answer(&request, &own);
             let status = if body.is_none() { "404 Not Found" } else { "200 OK" };
             let body = body.unwrap_or_default();
             let head = format!(
@@ -323,6 +341,47 @@ fn collection_of_first_server_is_not_replaced_by_later_one() {
     let printed = collection(folder, "", &["install", "me.it", "me.only_there"]);
     assert!(printed.contains("me.it:1.0.0 was installed successfully"), "{printed}");
     assert!(printed.contains("me.only_there:1.0.0 was installed successfully"), "{printed}");
+}
+
+#[test]
+fn token_is_not_sent_to_servers_it_is_not_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, sent) = watched_server("{}");
+    let servers =
+        "[galaxy]\nserver_list = own, public\n[galaxy_server.own]\nurl = OWN\n[galaxy_server.public]\nurl = OWN\n";
+    fs::write(folder.path().join("ansible.cfg"), servers.replace("OWN", &own)).unwrap();
+    let refused = collection(folder.path(), "", &["install", "me.it", "--token", "S3CRET"]);
+    assert!(refused.contains("`--token` is for one server") && refused.contains("`--server`"), "{refused}");
+    assert!(sent.lock().unwrap().is_empty());
+
+    // The own server's list continues on another one.
+    let (other, sent_to_other) = watched_server(r#"{"data": []}"#);
+    let list = format!(r#"{{"data": [], "links": {{"next": "{other}/api/v3/next"}}}}"#);
+    let (own, sent) = watched_server(&list);
+    fs::write(folder.path().join("ansible.cfg"), servers.replace("OWN", &own)).unwrap();
+    collection(folder.path(), "", &["install", "me.it", "--server", "own", "--token", "S3CRET"]);
+    assert!(sent.lock().unwrap().iter().all(|request| request.contains("S3CRET")));
+    let sent_to_other = sent_to_other.lock().unwrap();
+    assert!(!sent_to_other.is_empty() && !sent_to_other.iter().any(|request| request.contains("S3CRET")));
+}
+
+#[test]
+fn role_is_not_taken_from_a_file_that_its_server_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = web_server(|path, _| match path {
+        "/api/" => Some(br#"{"available_versions": {"v1": "v1/"}}"#.to_vec()),
+        "/api/v1/roles/?owner__username=me&name=thing" => {
+            Some(br#"{"results": [{"id": 7, "name": "thing"}]}"#.to_vec())
+        }
+        _ => Some(br#"{"results": [{"name": "1.0.0", "download_url": "file:///etc/hostname"}]}"#.to_vec()),
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["galaxy", "role", "install", "me.thing", "-p", "roles", "--server", &server])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("`file:///etc/hostname`, which is not an HTTP URL"), "{said}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Server {
         let entry = versions.iter().find(|entry| name_of(entry).as_ref() == Some(&version));
         let own = |key: &str| entry.and_then(|entry| entry.get(key)).and_then(Value::as_str);
         let address = match (own("download_url").or(own("source")), text("github_user"), text("github_repo")) {
-            (Some(address), _, _) if !address.is_empty() => address.to_owned(),
+            (Some(address), _, _) if !address.is_empty() => self.absolute(address)?,
             (_, Some(user), Some(repository)) => {
                 format!("https://github.com/{user}/{repository}/archive/{version}.tar.gz")
             }
@@ -109,7 +109,7 @@ impl Server {
             let answer = self.json(&page)?;
             found.extend(answer.get("results").and_then(Value::as_array).cloned().unwrap_or_default());
             let next = answer.get("next_link").and_then(Value::as_str).filter(|next| !next.is_empty());
-            address = next.map(|next| self.absolute(next));
+            address = next.map(|next| self.absolute(next)).transpose()?;
         }
         Ok(found)
     }
@@ -159,7 +159,7 @@ impl Server {
         let arguments = json!({
             "url": address,
             "return_content": true,
-            "headers": self.headers(),
+            "headers": self.headers(address),
             "timeout": self.timeout,
             "validate_certs": self.check_certificates,
             "status_code": [200, 404],
@@ -177,27 +177,27 @@ impl Server {
         serde_json::from_str(content).map(Some).map_err(|_| Error::new(format!("the answer of {address} is not JSON")))
     }
 
-    fn headers(&self) -> serde_json::Map<String, Value> {
-        let header = self.authorization.iter();
+    /// Headers of a request for this URL. Only the server itself gets the token or password.
+    fn headers(&self, address: &str) -> serde_json::Map<String, Value> {
+        let header = self.authorization.iter().filter(|_| origin(address) == origin(&self.address));
         header.map(|value| ("Authorization".to_owned(), value.clone().into())).collect()
     }
 
-    /// URL of a link in an answer of the server.
-    pub(super) fn absolute(&self, link: &str) -> String {
-        match link.starts_with('/') {
-            true => format!("{}{link}", origin(&self.address)),
-            false => link.to_owned(),
+    /// URL of a link in an answer of the server, which must not name a file of this machine.
+    pub(super) fn absolute(&self, link: &str) -> Result<String> {
+        match link {
+            _ if link.starts_with('/') => Ok(format!("{}{link}", origin(&self.address))),
+            _ if link.starts_with("https://") || link.starts_with("http://") => Ok(link.to_owned()),
+            _ => Err(Error::new(format!("{} answers with `{link}`, which is not an HTTP URL", self.address))),
         }
     }
 
-    /// Downloads a file that the server offers, of at most this many bytes, and compares its SHA-256. Only the server
-    /// itself gets the token or password.
+    /// Downloads a file that the server offers, of at most this many bytes, and compares its SHA-256.
     pub(super) fn download_checked(&self, address: &str, sha256: &str, size: u64, to: &Path) -> Result<()> {
-        let is_own = origin(address) == origin(&self.address);
         let arguments = json!({
             "url": address,
             "dest": to,
-            "headers": if is_own { self.headers() } else { serde_json::Map::new() },
+            "headers": self.headers(address),
             "checksum": format!("sha256:{sha256}"),
             "timeout": self.timeout,
             "validate_certs": self.check_certificates,

@@ -110,6 +110,10 @@ impl Galaxy {
             of_list.retain(|server| server.name == *name);
         }
         if !of_list.is_empty() {
+            if common.token.is_some() && of_list.len() > 1 {
+                let message = "`--token` is for one server, and `server_list` has several";
+                return Err(Error::usage(message).hint("name its server with `--server`"));
+            }
             return of_list.iter().map(listed).collect::<Result<_>>().map(Servers);
         }
         let address = match &common.server {

@@ -41,7 +41,7 @@ pub(super) fn versions(server: &Server, name: &Name) -> Result<Option<Vec<Versio
         let texts = listed.filter_map(|one| one.get("version").and_then(Value::as_str));
         found.extend(texts.filter_map(|text| Version::parse(text).ok()));
         let next = answer.pointer("/links/next").and_then(Value::as_str).filter(|next| !next.is_empty());
-        address = next.map(|next| server.absolute(next));
+        address = next.map(|next| server.absolute(next)).transpose()?;
     }
     if address.is_some() {
         return Err(Error::new(format!("the server lists {name} on more than {MAXIMUM_PAGES} pages")));
@@ -69,5 +69,5 @@ pub(super) fn details(server: &Server, name: &Name, version: &Version) -> Result
     let listed = answer.get("signatures").and_then(Value::as_array).into_iter().flatten();
     let signatures = listed.filter_map(|one| one.get("signature")?.as_str().map(str::to_owned)).collect();
     let size = answer.pointer("/artifact/size").and_then(Value::as_u64).unwrap_or(LARGEST_ARCHIVE);
-    Ok(Published { address: server.absolute(url), sha256: sha256.to_lowercase(), size, dependencies, signatures })
+    Ok(Published { address: server.absolute(url)?, sha256: sha256.to_lowercase(), size, dependencies, signatures })
 }
