@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 pub struct Unpacked {
     /// Whether any file was written.
     pub changed: bool,
-    /// `download_from`, `files_dir`, `images_dir` and `image_archives`.
+    /// The variables `download_from`, `files_dir`, `images_dir` and `image_archives`.
     pub variables: Value,
 }
 
 /// Unpacks a bundle below a folder. Files that have their hash already are kept.
 ///
-/// `bases` are the bundles that have what a difference bundle leaves out. They are not searched for files that are in
-/// the folder already, so a difference unpacked over its base needs none. The caller has checked the signatures.
+/// `bases` are the bundles with the contents that a difference bundle leaves out. Files that are in the folder already
+/// are not read from them, so a difference unpacked over its base needs none. The caller has checked the signatures.
 pub fn unpack(bundle: &Bundle, bases: &[Bundle], folder: &Path) -> Result<Unpacked> {
     let mut wanted: BTreeMap<&Digest, Vec<&manifest::File>> = BTreeMap::new();
     for file in &bundle.manifest().files {

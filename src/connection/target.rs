@@ -58,7 +58,7 @@ pub struct Target {
     pub retries: Option<u32>,
     /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,
-    /// Words of the command that runs a command on the host ([`Kind::Exec`]).
+    /// Program with arguments that runs a command on the host, such as `docker exec -i web` ([`Kind::Exec`]).
     pub exec: Vec<String>,
     /// Warning for a user to whom that command cannot switch.
     pub exec_warning: Option<String>,

@@ -187,8 +187,8 @@ impl Replay {
         is_good.then_some(item)
     }
 
-    /// Number of restored items in the loop where the host's replay ended: those at its beginning without a gap, and
-    /// all of them.
+    /// Restored items of the loop in which the host's replay ended: their number from the first item to the first gap,
+    /// and their number in all.
     pub fn items_done(&self, at: &At, host: &str) -> (usize, usize) {
         let recorded = self.items.get(&(at.clone(), host.to_owned()));
         let good: Vec<u32> = recorded

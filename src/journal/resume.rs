@@ -41,7 +41,7 @@ pub(crate) fn has_begun(journal: &Journal) -> bool {
     journal.records.iter().skip_while(|record| !matches!(record, Record::Play(_))).any(is_of_task)
 }
 
-/// The run itself and all that have resumed it, also by way of others, oldest first.
+/// The run and every run that resumed it, directly or through others, oldest first.
 pub fn family(state: &State, run: &str) -> Vec<RunFile> {
     let mut family: Vec<RunFile> = Vec::new();
     for other in state.runs().into_iter().filter(|other| !other.is_fetched) {
@@ -53,8 +53,8 @@ pub fn family(state: &State, run: &str) -> Vec<RunFile> {
     family
 }
 
-/// The newest run that has resumed this one, also by way of others, and has begun a task itself. To resume this one
-/// again would repeat what that run has done.
+/// The newest run that resumed this one, directly or through others, and began a task of its own. Resuming this one
+/// again would repeat that task.
 ///
 /// # Errors
 ///

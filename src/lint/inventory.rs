@@ -29,7 +29,8 @@ pub struct Inventoried {
 }
 
 impl Inventoried {
-    /// Reads sources. If a program would make a part of the inventory, its groups and hosts are unknown.
+    /// Reads sources without running programs. If a script or plugin adds to the inventory, its groups and hosts are
+    /// unknown.
     pub fn read(sources: &[String], texts: &Texts) -> Result<Inventoried> {
         let mut files = BTreeSet::new();
         let mut program = None;

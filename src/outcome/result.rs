@@ -119,7 +119,7 @@ impl TaskResult {
         TaskResult::new().with("changed", false).with("skipped", true).with("skip_reason", reason)
     }
 
-    /// Result of an action that does nothing, with the reason.
+    /// Result of an action that does nothing, as in check mode, with the reason.
     pub fn given_up(reason: &str) -> TaskResult {
         let result = TaskResult::unchanged().with("skipped", true).with("msg", reason);
         TaskResult { is_given_up: true, ..result }

@@ -44,7 +44,7 @@ pub struct ConnectSettings {
     pub max_fetch_size: u64,
     /// Whether hosts pass large files on to each other.
     pub peer_transfer: bool,
-    /// Port at which they listen for that; 0 is any free one.
+    /// Port on which a host listens to pass on a large file; 0 selects any free port.
     pub peer_port: u16,
 }
 

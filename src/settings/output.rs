@@ -50,7 +50,7 @@ pub struct OutputSettings {
     pub why: bool,
     /// Lines of context around a change in diffs.
     pub diff_context: usize,
-    /// Form of failures. Lines of `debug` are text where failures are.
+    /// Form of failures, and of lines that `debug` prints.
     pub failures: FailureForm,
     /// Form in which the progress of a run is shown.
     pub progress: Progress,
@@ -129,7 +129,7 @@ impl OutputSettings {
         })
     }
 
-    /// Completes the form of a run of playbooks at this verbosity. At a terminal, `show` is `changed` by default.
+    /// Fills in the defaults of the output of `playbook` at this verbosity. At a terminal, `show` becomes `changed`.
     pub fn settle(&mut self, verbosity: u8) {
         if self.form == OutputForm::Ansible {
             self.show = self.show.or(Some(Show::All));

@@ -162,12 +162,12 @@ impl Facts {
         self.get(name).filter(|_| !self.free.contains(name))
     }
 
-    /// Fact that is a variable only if the project sets none of this name.
+    /// Fact that ranks below all variables of the project, as facts of its own modules do.
     pub fn free(&self, name: &str) -> Option<&Value> {
         self.values.get(name).filter(|_| self.free.contains(name))
     }
 
-    /// Names of the facts that are variables only if the project sets none of their name.
+    /// Names of the facts that rank below all variables of the project.
     pub fn free_names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.free.iter()
     }

@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// Whether this is the controller under a name that no inventory defines.
+    /// Whether this is the implicit localhost: the control machine under a name that the inventory does not have.
     pub fn is_implicit(&self) -> bool {
         self.is_implicit
     }

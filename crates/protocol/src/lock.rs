@@ -34,7 +34,8 @@ pub struct LockTerms {
 pub struct Shard {
     /// Number of its part: 0 for the process that leads.
     pub number: u32,
-    /// Number of the leads so far in the upper half, and of this part's processes under this lead in the lower one.
+    /// Upper 32 bits: number of leads that the run has had. Lower 32 bits: number of processes that have held this part
+    /// under the present lead.
     pub token: u64,
 }
 

@@ -268,7 +268,7 @@ pub struct Content {
 /// A host that sends one content to another, once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Peer {
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
     /// Name of this transfer, [`TICKET`] bytes in hex. It is sent in clear and accepted once.
     pub ticket: String,
@@ -288,7 +288,7 @@ pub const OFFER: &str = "windlass.offer";
 pub struct Offer {
     /// SHA-256 of the content, in hex.
     pub sha256: String,
-    /// Where to listen; port 0 is any free one.
+    /// Address to listen on; port 0 selects any free port.
     pub address: SocketAddr,
     /// As in [`Peer::ticket`].
     pub ticket: String,

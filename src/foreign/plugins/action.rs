@@ -24,8 +24,8 @@ pub struct ActionCall {
 }
 
 impl PythonPlugins {
-    /// Runs an action plugin. `answer` does what it asks for meanwhile, without a deadline here; the plugin's own code
-    /// has one between two questions. `print` prints what it prints.
+    /// Runs an action plugin. `answer` performs each operation that the plugin requests, and `print` receives the
+    /// plugin's output. Only the plugin's own code between two requests has a deadline.
     pub fn act(
         &self,
         call: &ActionCall,
