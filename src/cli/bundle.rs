@@ -47,7 +47,7 @@ enum Verb {
         /// The bundle
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// A bundle that has what this difference bundle leaves out; repeatable
+        /// Bundle with the contents that this difference bundle leaves out; repeatable
         #[arg(long, value_name = "FILE")]
         base: Vec<PathBuf>,
         #[command(flatten)]
@@ -97,13 +97,13 @@ enum Verb {
         /// Address and port; clients need no login, so use a trusted network for any other than loopback
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
-        /// Certificate of the server in PEM format, with those between it and its authority
+        /// Server certificate in PEM format, followed by its intermediate certificates
         #[arg(long, value_name = "FILE", requires = "tls_key")]
         tls_cert: Option<PathBuf>,
         /// Private key of the certificate in PEM format; `-` reads it from the standard input
         #[arg(long, value_name = "FILE", requires = "tls_cert")]
         tls_key: Option<PathBuf>,
-        /// A bundle that has what this difference bundle leaves out; repeatable
+        /// Bundle with the contents that this difference bundle leaves out; repeatable
         #[arg(long, value_name = "FILE")]
         base: Vec<PathBuf>,
         #[command(flatten)]
@@ -117,7 +117,7 @@ enum Verb {
         /// Directory for `files`, `images` and `windlass`; complete files in it are kept
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// A bundle that has what this difference bundle leaves out; repeatable
+        /// Bundle with the contents that this difference bundle leaves out; repeatable
         #[arg(long, value_name = "FILE")]
         base: Vec<PathBuf>,
         /// Print the variables for the roles as JSON
