@@ -54,7 +54,7 @@ impl Http {
             "timeout": self.timeout,
             "status_code": accepted,
         });
-        self.run("uri", url, "did not take the report", &arguments).map(drop)
+        self.run("uri", url, "did not accept the report", &arguments).map(drop)
     }
 
     /// Runs a module; `failure` is the verb of the error's sentence.
@@ -64,9 +64,29 @@ impl Http {
         match answer.get("failed").and_then(Value::as_bool) {
             Some(true) => {
                 let reason = answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed");
-                Err(Error::new(format!("`{url}` {failure}: {reason}")))
+                Err(Error::new(format!("`{url}` {failure}: {}", without_codes(reason))))
             }
             _ => Ok(answer),
         }
+    }
+}
+
+/// Removes the list of accepted codes from a message of `uri`. Without an answer, its code is one that no server sent.
+fn without_codes(message: &str) -> &str {
+    let rest = message.strip_prefix("Status code was ").and_then(|rest| rest.split_once(" and not ["));
+    rest.and_then(|(_, rest)| rest.split_once("]: ")).map_or(message, |(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_of_failed_request_has_no_list_of_codes() {
+        let refused = "Request failed: the connection to localhost:4318 failed: Connection refused.";
+        assert_eq!(without_codes(&format!("Status code was -1 and not [200, 201]: {refused}")), refused);
+        let missing = "HTTP Error 404: Not Found";
+        assert_eq!(without_codes(&format!("Status code was 404 and not [200]: {missing}")), missing);
+        assert_eq!(without_codes("the file is too large"), "the file is too large");
     }
 }
