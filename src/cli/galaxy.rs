@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
   windlass galaxy info geerlingguy.nginx                         # show details of a role
   windlass galaxy remove geerlingguy.nginx                       # remove a role
   windlass galaxy role install geerlingguy.nginx                 # install a role alone
-  windlass galaxy collection install community.general:>=8.0.0   # install a collection
+  windlass galaxy collection install 'community.general:>=8.0.0' # install a collection
   windlass galaxy collection verify community.general            # find changed files
   windlass galaxy collection list community.general              # show the installed version
   windlass galaxy collection download community.general -p files # for an offline machine

@@ -21,8 +21,8 @@ use crate::vars::secrecy;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Inventory")]
 pub(super) struct InventoryOptions {
-    /// Inventory file, directory or script, or host names with a comma: `a,b,`; repeatable [default:
-    /// /etc/ansible/hosts]
+    /// Inventory file, directory or script, or host names with a comma: `a,b,`; repeatable [default: the inventory of
+    /// ansible.cfg, or /etc/ansible/hosts]
     #[arg(short, long = "inventory", visible_alias = "inventory-file", value_name = "SOURCE")]
     inventory: Vec<String>,
     /// Limit the run to hosts that match this pattern, or that @FILE lists

@@ -130,7 +130,8 @@ fn list(state: &State, all: bool, printer: &Printer) -> Result<()> {
     table(heading, rows).iter().for_each(|line| printer.line(&clipped(line, width), Color::Plain));
     let others = known.len() - shown.len();
     if others > 0 {
-        printer.error_line(&format!("{others} of other directories: windlass runs --all"), Color::Plain);
+        let text = format!("runs of other directories: {others}; `windlass runs --all` lists them");
+        printer.error_line(&text, Color::Plain);
     }
     Ok(())
 }

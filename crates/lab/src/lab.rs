@@ -86,7 +86,8 @@ pub fn down(directory: &Path, report: &mut dyn FnMut(&str)) -> Result<bool, Erro
     let _lock = lock_lab(directory)?;
     let state = State::read(directory)?;
     if let Some(state) = &state {
-        report(&format!("removing {} hosts and the bridge {}", state.nodes.len(), state.options.bridge));
+        let hosts = if state.nodes.len() == 1 { "host" } else { "hosts" };
+        report(&format!("removing {} {hosts} and the bridge {}", state.nodes.len(), state.options.bridge));
         remove(state)?;
     }
     State::remove_files(directory)?;
