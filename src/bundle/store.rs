@@ -52,7 +52,7 @@ impl Store {
         self.folder.path()
     }
 
-    /// Takes in the content of a file, and returns its hash and size. An uncompressed content stays in its file, which
+    /// Adds the content of a file, and returns its hash and size. An uncompressed content stays in its file, which
     /// must not change before the bundle is written.
     pub fn add(&mut self, path: &Path) -> Result<(Digest, u64)> {
         let unreadable = |error: io::Error| failed(path, "be read", &error);

@@ -212,7 +212,7 @@ impl TaskResult {
         self
     }
 
-    /// Marks the message as lacking a position, which only the report has.
+    /// Marks the message as one without a position. Only the report has the position.
     pub fn bare(mut self) -> TaskResult {
         self.is_bare = true;
         self

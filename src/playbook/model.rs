@@ -365,7 +365,8 @@ impl Task {
         self.keywords.get(name).into_iter().chain(self.frame.chain().filter_map(move |frame| frame.keywords.get(name)))
     }
 
-    /// Whether a host that reaches it continues with tasks that are built then: an include, or a block with a `loop`.
+    /// Whether it is an include or a block with a `loop`: a host that reaches it continues with tasks that are built
+    /// then.
     pub fn is_include(&self) -> bool {
         self.looped.is_some() || matches!(self.short_action(), "include_tasks" | "include_role")
     }

@@ -58,7 +58,7 @@ impl HostKey {
         known_hosts::add(file, &self.name, &self.key, self.hash_names)
     }
 
-    /// Fails if the keys that known_hosts files have for a host cannot be replaced by all keys that it presents.
+    /// Checks that the keys of a host in known_hosts files can be replaced by all the keys that it presents.
     pub fn check_replaceable(presented: &[Self]) -> io::Result<()> {
         Self::replacement(presented).map_or(Ok(()), |host| host.check())
     }

@@ -12,8 +12,8 @@ use crate::{Node, Span, Value};
 
 /// A mapping key: a scalar and its position.
 ///
-/// Keys compare like a Python dict's keys: text equals text; `1`, `1.0` and `true` are one key; so are two spellings
-/// of one moment.
+/// Keys compare like a Python dict's keys: text equals text; `1`, `1.0` and `true` are one key; so are two spellings of
+/// one timestamp.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// Scalar value of the key.

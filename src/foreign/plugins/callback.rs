@@ -131,7 +131,7 @@ impl PythonPlugins {
         launches.collect()
     }
 
-    /// Starts callbacks, all at the same time. The result of each has what it printed, also if it has not started.
+    /// Starts callbacks, all at the same time. Each result has the callback's output, also if it has not started.
     pub fn start_callbacks(&self, launches: &[Launch], about: &Json) -> Vec<(Reply, Option<PythonCallback>)> {
         let setup = match self.setup() {
             Ok(setup) => setup,
