@@ -141,9 +141,10 @@ impl DefaultOutput {
     /// Keeps the title of a task, and prints it unless only results have titles.
     fn task(&mut self, masked: &Masked, task: &Task, name: &str, check: bool, lazy: bool) {
         let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
-        let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
-        let arguments =
-            if self.arguments && !hidden { format!(" {}", masked.arguments_of(task)) } else { String::new() };
+        let arguments = match self.arguments && !task.may_be_hidden() {
+            true => format!(" {}", masked.arguments_of(task)),
+            false => String::new(),
+        };
         let mut text = banner(&format!("{kind} [{name}{arguments}]{}", self.mark(check)));
         if let (Some(path), true) = (path_of(task), self.verbosity() >= 2) {
             text.push_str(&format!("\ntask path: {path}"));
@@ -196,7 +197,8 @@ impl DefaultOutput {
             Status::Ok => {
                 let (word, color) = if changed { ("changed", Color::Changed) } else { ("ok", Color::Ok) };
                 let mut line = format!("{word}: [{host}]{item}");
-                if (self.verbosity() > 0 && !is_of_facts(event)) || event.result.is_always_shown() {
+                // Ansible prints facts at no verbosity.
+                if (self.verbosity() > 0 && !event.task.gathers_facts()) || event.result.is_always_shown() {
                     line.push_str(&format!(" => {}", self.dump(result.json(), event)));
                 }
                 self.say(event.task.id, &line, color);
@@ -382,11 +384,6 @@ fn place_in<'a>(report: &'a str, result: &Value) -> Option<&'a str> {
     let message = result.get("msg").and_then(Value::as_str)?;
     let place = report.strip_prefix("Task failed: ")?.strip_prefix(message)?.trim_start_matches('\n');
     (!place.is_empty()).then_some(place)
-}
-
-/// Whether a result has facts of the host, which Ansible prints at no verbosity.
-fn is_of_facts(event: &ResultEvent<Shown>) -> bool {
-    matches!(event.task.short_action(), "setup" | "gather_facts")
 }
 
 /// The outcome on the first line, and the rest as YAML below it.

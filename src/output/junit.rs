@@ -74,10 +74,10 @@ impl Junit {
     }
 
     fn start(&mut self, event: &Masked, task: &crate::playbook::Task, name: &str) {
-        let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
-        let arguments = if self.with_arguments && !hidden { event.arguments_of(task) } else { String::new() };
+        let arguments =
+            if self.with_arguments && !task.may_be_hidden() { event.arguments_of(task) } else { String::new() };
         let name = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
-        let is_setup = matches!(task.short_action(), "setup" | "gather_facts");
+        let is_setup = task.gathers_facts();
         let path = path_of(task).unwrap_or_default();
         let name = format!("{}: {name}", self.play);
         let new = Task { name, path, is_setup, start: Instant::now(), cases: IndexMap::new() };

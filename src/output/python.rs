@@ -484,7 +484,7 @@ fn of_recap(recap: &Recap) -> Call {
 
 /// A task as data for its stand-in. Arguments and keywords are those written, masked.
 fn described(event: &Masked, task: &Task, label: &str, ids: &Ids) -> Value {
-    let hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+    let hidden = task.may_be_hidden();
     let arguments = task.args.iter().filter(|_| !hidden).map(|(key, node)| (key.to_text(), node.to_json()));
     let mut fields = Map::new();
     for name in KEYWORDS {

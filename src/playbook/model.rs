@@ -355,6 +355,16 @@ impl Task {
         self.register.is_some() && self.changes_nothing()
     }
 
+    /// Whether `no_log` hides its results. A template that decides may also hide them.
+    pub fn may_be_hidden(&self) -> bool {
+        self.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false))
+    }
+
+    /// Whether it is `setup` or `gather_facts`.
+    pub fn gathers_facts(&self) -> bool {
+        matches!(self.short_action(), "setup" | "gather_facts")
+    }
+
     /// Collections in which its short name is searched.
     pub fn collections(&self) -> Vec<String> {
         collections_of(&self.keywords, &self.frame)

@@ -83,7 +83,7 @@ impl TaskOnHost {
 
     /// Removes environment variables that depend on facts which are being gathered.
     fn without_unknown_facts(&self, context: &Context, node: &Node) -> Option<Node> {
-        let map = node.as_map().filter(|_| matches!(self.task.short_action(), "gather_facts" | "setup"))?;
+        let map = node.as_map().filter(|_| self.task.gathers_facts())?;
         let is_known = |node: &Node| !given(context, node).is_err_and(|error| error.is_undefined());
         let mut known = Mapping::new();
         for (key, node) in map.iter().filter(|(_, node)| is_known(node)) {

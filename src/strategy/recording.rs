@@ -309,7 +309,7 @@ fn items_around(task: &Task, key: Option<&str>, secrets: &Secrets) -> Option<Str
     if items.is_empty() {
         return None;
     }
-    let is_hidden = task.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false));
+    let is_hidden = task.may_be_hidden();
     let masked: Vec<String> = items.iter().map(|item| secrets.mask(item)).collect();
     let hash = match key.filter(|_| is_hidden || masked != items) {
         Some(key) => Sha256::digest(format!("{key}\n{}", items.join("\n"))),

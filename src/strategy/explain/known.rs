@@ -54,7 +54,7 @@ pub(super) fn assume(
 ) -> Result<()> {
     let mut world = entered.world.successor();
     let names: Vec<Arc<str>> = world.inventory.hosts().map(|found| Arc::clone(found.name())).collect();
-    let gathers = gathers(&entered.play, entered) || before.iter().any(|listed| is_gathering(&listed.task));
+    let gathers = gathers(&entered.play, entered) || before.iter().any(|listed| listed.task.gathers_facts());
     let mut set = variables(before.iter().map(|listed| &listed.task));
     set.extend(until.includes().iter().filter(|include| include.looped.is_some()).map(|include| {
         let name = include.keywords.get("loop_control").and_then(|control| control.get("loop_var")?.as_str());
@@ -86,10 +86,6 @@ fn gathers(play: &Play, entered: &Entered) -> bool {
             None => node.scalar_text().is_none_or(|text| truth(&Value::from(text))),
         }
     })
-}
-
-fn is_gathering(task: &Task) -> bool {
-    matches!(task.short_action(), "setup" | "gather_facts")
 }
 
 /// Variables that tasks set on their host, with the reason why they are unknown.
