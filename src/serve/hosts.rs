@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use hyper::StatusCode;
 use serde_json::{Value as Json, json};
-use windlass_inventory::{Host, Inventory, LayerOrigin, Place};
+use windlass_inventory::{Host, Inventory};
 
 use super::cluster::{Cluster, Loaded};
 use super::{View, address, choices};
@@ -164,7 +164,7 @@ fn variables(inventory: &Inventory, host: &Host) -> std::result::Result<Vec<Json
             };
             let former = found.get(name).map_or(0, |row| row["replaces"].as_u64().unwrap_or_default() + 1);
             let row = json!({
-                "name": name, "value": value, "secret": secret, "origin": origin(&layer.origin), "place": place,
+                "name": name, "value": value, "secret": secret, "origin": layer.origin.to_string(), "place": place,
                 "replaces": former,
             });
             found.insert(name, row);
@@ -181,15 +181,4 @@ fn text(value: &Json) -> String {
         other => other.to_string(),
     };
     clipped(&text, VALUE)
-}
-
-/// Name of a layer for people.
-fn origin(origin: &LayerOrigin) -> String {
-    let beside = |place: &Place| if *place == Place::Playbook { " beside the playbook" } else { "" };
-    match origin {
-        LayerOrigin::GroupInventory { group } => format!("group {group} in the inventory"),
-        LayerOrigin::GroupFile { group, place, .. } => format!("group_vars of {group}{}", beside(place)),
-        LayerOrigin::HostInventory => "host in the inventory".to_owned(),
-        LayerOrigin::HostFile { place, .. } => format!("host_vars{}", beside(place)),
-    }
 }

@@ -1,5 +1,6 @@
 //! Variables of a host from the inventory and the files beside it, in Ansible's order of precedence.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -45,6 +46,22 @@ pub enum LayerOrigin {
         /// Owner of the directory.
         place: Place,
     },
+}
+
+/// The origin for people, without the path of a file.
+impl fmt::Display for LayerOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beside = |place: &Place| match place {
+            Place::Inventory => "",
+            Place::Playbook => " beside the playbook",
+        };
+        match self {
+            LayerOrigin::GroupInventory { group } => write!(f, "group {group} in the inventory"),
+            LayerOrigin::GroupFile { group, place, .. } => write!(f, "group_vars of {group}{}", beside(place)),
+            LayerOrigin::HostInventory => f.write_str("host in the inventory"),
+            LayerOrigin::HostFile { place, .. } => write!(f, "host_vars{}", beside(place)),
+        }
+    }
 }
 
 /// Variables of one origin.

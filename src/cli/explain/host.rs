@@ -110,7 +110,7 @@ impl Explainer<'_> {
             }
             let first = layer.vars.keys().next().map(|key| &key.span);
             let file = first.map(|span| self.places.path(Path::new(&span.source.name))).unwrap_or_default();
-            let origin = place::origin(&layer.origin);
+            let origin = layer.origin.to_string();
             files.push(
                 json!({"layer": origin, "file": first.map(|span| &span.source.name), "variables": layer.vars.len()}),
             );

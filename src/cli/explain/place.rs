@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use windlass_inventory::{LayerOrigin, Place};
+use windlass_inventory::LayerOrigin;
 use windlass_yaml::Span;
 
 use crate::vars::{Level, World};
@@ -65,24 +65,10 @@ pub(super) fn level(level: Level, world: &World, host: &Arc<str>) -> String {
         Level::RoleDefaults => "defaults of a role",
         Level::ModuleFacts => "fact of a module of the project",
         Level::Inventory(index) => {
-            return world.given_to(host).get(index).map(|layer| origin(&layer.origin)).unwrap_or_default();
+            return world.given_to(host).get(index).map(|layer| layer.origin.to_string()).unwrap_or_default();
         }
     };
     fixed.to_owned()
-}
-
-/// Name of an inventory layer for people.
-pub(super) fn origin(origin: &LayerOrigin) -> String {
-    let beside = |place: &Place| match place {
-        Place::Inventory => "",
-        Place::Playbook => " beside the playbook",
-    };
-    match origin {
-        LayerOrigin::GroupInventory { group } => format!("group {group} in the inventory"),
-        LayerOrigin::GroupFile { group, place, .. } => format!("group_vars of {group}{}", beside(place)),
-        LayerOrigin::HostInventory => "host in the inventory".to_owned(),
-        LayerOrigin::HostFile { place, .. } => format!("host_vars{}", beside(place)),
-    }
 }
 
 /// Name of a level for programs.
