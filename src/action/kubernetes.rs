@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use minijinja::value::ValueKind;
-use windlass_template::{Value, about};
-use windlass_yaml::{Options, Source, Text};
+use windlass_template::Value;
+use windlass_yaml::{Options, Source};
 
 use super::files::value_of;
-use super::template::{newline_sequence, options_of};
 use super::{ActionContext, Failure};
 use crate::connection::Kind;
 use crate::outcome::TaskResult;
@@ -67,20 +66,9 @@ fn rendered(context: &ActionContext, item: &Value) -> Result<String, Failure> {
     if name.is_empty() {
         return Err("Please specify path for template.".into());
     }
-    let path = context.find("templates", &name)?;
-    let (bytes, _) = context.files.bytes(&path)?;
-    #[expect(clippy::disallowed_methods, reason = "the task names the file as a template")]
-    let text = String::from_utf8(bytes)
-        .map(Text::of_project)
-        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
     let option: &dyn Fn(&str) -> Option<Value> = match item.kind() {
         ValueKind::Map => &option,
         _ => &|_| None,
     };
-    if !matches!(newline_sequence(option).as_str(), "\n" | "\r" | "\r\n") {
-        return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
-    }
-    let path = crate::paths::absolute(&path);
-    let variables = about::of_template(&context.context, &path, &name, None);
-    Ok(context.context.with(variables).template(&text, &path.display().to_string(), &options_of(option))?)
+    super::template::rendered(context, &name, None, option).map(|(text, _)| text)
 }

@@ -1,6 +1,7 @@
 //! `template`: renders on the controller, and writes on the host like `copy`.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use windlass_template::{TemplateOptions, Value, about};
 use windlass_yaml::Text;
@@ -26,20 +27,7 @@ const OWN: [&str; 11] = [
 
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let (src, dest) = (context.text("src").unwrap_or_default(), context.text("dest").unwrap_or_default());
-    let option = |name: &str| context.arg(name).cloned();
-    if !matches!(newline_sequence(&option).as_str(), "\n" | "\r" | "\r\n") {
-        return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
-    }
-    let path = context.find("templates", &src)?;
-    let (bytes, _) = context.files.bytes(&path)?;
-    #[expect(clippy::disallowed_methods, reason = "the task names the file as a template")]
-    let text = String::from_utf8(bytes)
-        .map(Text::of_project)
-        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
-    let path = crate::paths::absolute(&path);
-    let variables = about::of_template(&context.context, &path, &src, Some(&dest));
-    let rendered =
-        context.context.with(variables).template(&text, &path.display().to_string(), &options_of(&option))?;
+    let (rendered, path) = rendered(context, &src, Some(&dest), &|name| context.arg(name).cloned())?;
     let mut args = context.args.clone();
     for key in OWN {
         args.shift_remove(key);
@@ -52,15 +40,38 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     copy_content(context, args, content).await
 }
 
+/// Renders a template of the project, with the options of its task. Returns the text and the template's path.
+pub(super) fn rendered(
+    context: &ActionContext,
+    name: &str,
+    dest: Option<&str>,
+    option: &dyn Fn(&str) -> Option<Value>,
+) -> Result<(String, PathBuf), Failure> {
+    let options = options_of(option);
+    if !matches!(options.newline_sequence.as_str(), "\n" | "\r" | "\r\n") {
+        return Err(r"newline_sequence needs to be one of: \n, \r or \r\n".into());
+    }
+    let path = context.find("templates", name)?;
+    let (bytes, _) = context.files.bytes(&path)?;
+    #[expect(clippy::disallowed_methods, reason = "the task names the file as a template")]
+    let text = String::from_utf8(bytes)
+        .map(Text::of_project)
+        .map_err(|_| Failure::Failed(format!("Template source files must be utf-8 encoded: {}", path.display())))?;
+    let path = crate::paths::absolute(&path);
+    let variables = about::of_template(&context.context, &path, name, dest);
+    let rendered = context.context.with(variables).template(&text, &path.display().to_string(), &options)?;
+    Ok((rendered, path))
+}
+
 /// The line ending; accepts escapes such as `
 /// ` as well as the characters themselves.
-pub(super) fn newline_sequence(option: &dyn Fn(&str) -> Option<Value>) -> String {
+fn newline_sequence(option: &dyn Fn(&str) -> Option<Value>) -> String {
     let given = option("newline_sequence").map(|value| windlass_template::text(&value));
     given.map_or_else(|| "\n".to_owned(), |text| text.replace("\\n", "\n").replace("\\r", "\r"))
 }
 
 /// Template settings from options of these names.
-pub(super) fn options_of(option: &dyn Fn(&str) -> Option<Value>) -> TemplateOptions {
+fn options_of(option: &dyn Fn(&str) -> Option<Value>) -> TemplateOptions {
     let text = |name: &str, usual: &str| {
         option(name).map_or_else(|| usual.to_owned(), |value| windlass_template::text(&value))
     };
