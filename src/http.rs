@@ -59,15 +59,19 @@ impl Http {
 
     /// Runs a module; `failure` is the verb of the error's sentence.
     fn run(self, name: &str, url: &str, failure: &str, arguments: &Value) -> Result<Value> {
-        let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
-        let answer = windlass_modules::run(module, arguments, &Host::alone());
-        match answer.get("failed").and_then(Value::as_bool) {
-            Some(true) => {
-                let reason = answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed");
-                Err(Error::new(format!("`{url}` {failure}: {}", without_codes(reason))))
-            }
-            _ => Ok(answer),
+        request(name, arguments).map_err(|reason| Error::new(format!("`{url}` {failure}: {reason}")))
+    }
+}
+
+/// Result of a module for HTTP on this machine. Fails with the module's message.
+pub(crate) fn request(module: &str, arguments: &Value) -> std::result::Result<Value, String> {
+    let module = registry::find(module).ok_or_else(|| format!("there is no module {module}"))?;
+    let answer = windlass_modules::run(module, arguments, &Host::alone());
+    match answer.get("failed").and_then(Value::as_bool) {
+        Some(true) => {
+            Err(without_codes(answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed")).to_owned())
         }
+        _ => Ok(answer),
     }
 }
 

@@ -7,10 +7,10 @@ use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_modules::{Host, registry};
 
 use super::requirement::Requirement;
 use crate::error::{Error, Result};
+use crate::http::request;
 
 /// Maximum size of an archive in bytes, as downloaded and as unpacked.
 pub(super) const LARGEST_ARCHIVE: u64 = 1 << 30;
@@ -164,12 +164,8 @@ impl Server {
             "validate_certs": self.check_certificates,
             "status_code": [200, 404],
         });
-        // Without an answer, the module's message begins with a status that no server sent.
-        let fail = |error: Error| {
-            let reason = error.message().strip_prefix("Status code was -1 and not [200, 404]: ");
-            Error::new(format!("{address} cannot be read: {}", reason.unwrap_or(error.message())))
-        };
-        let answer = self.module("uri", &arguments).map_err(fail)?;
+        let fail = |reason: String| Error::new(format!("{address} cannot be read: {reason}"));
+        let answer = request("uri", &arguments).map_err(fail)?;
         if answer.get("status").and_then(Value::as_u64) == Some(404) {
             return Ok(None);
         }
@@ -203,7 +199,7 @@ impl Server {
             "validate_certs": self.check_certificates,
             "_limit": size.min(LARGEST_ARCHIVE),
         });
-        self.module("get_url", &arguments).map(|_| ())
+        request("get_url", &arguments).map(drop).map_err(Error::new)
     }
 
     /// Downloads a URL to a file, up to [`LARGEST_ARCHIVE`].
@@ -226,20 +222,7 @@ impl Server {
             "validate_certs": self.check_certificates,
             "_limit": LARGEST_ARCHIVE,
         });
-        self.module("get_url", &arguments).map(|_| ())
-    }
-
-    /// Uses the modules for HTTP, which handle proxies, redirects and certificates.
-    fn module(&self, name: &str, arguments: &Value) -> Result<Value> {
-        let module = registry::find(name).ok_or_else(|| Error::new(format!("there is no module {name}")))?;
-        let answer = windlass_modules::run(module, arguments, &Host::alone());
-        match answer.get("failed").and_then(Value::as_bool) {
-            Some(true) => {
-                let sentence = answer.get("msg").and_then(Value::as_str).unwrap_or("the request to the server failed");
-                Err(Error::new(sentence))
-            }
-            _ => Ok(answer),
-        }
+        request("get_url", &arguments).map(drop).map_err(Error::new)
     }
 }
 
