@@ -5,7 +5,7 @@ use std::path::Path;
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 
 use super::fetch::{self, Fetched, copy_tree, tree_digest};
-use super::lock::{Entry, find};
+use super::lock::{CHANGED, Entry, STALE, check, find};
 use super::requirement::{Requirement, dependencies};
 use super::server::Servers;
 use super::state::Galaxy;
@@ -81,7 +81,7 @@ impl Installer<'_> {
             } else if is_same {
                 self.galaxy.say(&format!("- {wanted} is already installed, skipping."));
                 let entry = Entry::of(wanted, installed.commit, digest(&target)?);
-                self.check(&entry, "reinstall it with --force")?;
+                check(self.locked.as_deref(), &entry, STALE)?;
                 return Ok((entry, false));
             } else {
                 self.galaxy.printer.warning(&format!(
@@ -105,19 +105,10 @@ impl Installer<'_> {
             .into());
         }
         let entry = Entry::of(&wanted, fetched.commit.clone(), digest(&fetched.folder)?);
-        self.check(&entry, "its source now has other content under that version")?;
+        check(self.locked.as_deref(), &entry, CHANGED)?;
         replace(&fetched.folder, &target, &entry)?;
         self.galaxy.say(&format!("- {wanted} was installed successfully"));
         Ok((entry, true))
-    }
-
-    /// Compares an entry with the lock file.
-    fn check(&self, entry: &Entry, hint: &str) -> Result<()> {
-        let Some(locked) = &self.locked else { return Ok(()) };
-        if find(locked, &entry.name)?.sha256 == entry.sha256 {
-            return Ok(());
-        }
-        Err(Error::new(format!("the content of {} differs from the lock file; {hint}", entry.name)))
     }
 
     fn dependencies(&self, role: &Requirement, roles: &mut Vec<Requirement>) -> Result<()> {

@@ -41,6 +41,21 @@ pub(super) fn find<'a>(entries: &'a [Entry], name: &str) -> Result<&'a Entry> {
     found.ok_or_else(|| Error::new(format!("{name} is not in the lock file; update it with --lock")))
 }
 
+/// Reason why fetched content differs from the lock file.
+pub(super) const CHANGED: &str = "its source now has other content under that version";
+/// Remedy for installed content that differs from the lock file.
+pub(super) const STALE: &str = "reinstall it with --force";
+
+/// Compares an entry with the lock file, if there is one. `hint` ends the error's sentence.
+pub(super) fn check(locked: Option<&[Entry]>, entry: &Entry, hint: &str) -> Result<()> {
+    match locked {
+        Some(locked) if find(locked, &entry.name)?.sha256 != entry.sha256 => {
+            Err(Error::new(format!("the content of {} differs from the lock file; {hint}", entry.name)))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Lock {
     /// Reads a lock file.
     pub(super) fn read(path: &Path, files: &Files) -> Result<Lock> {

@@ -13,13 +13,10 @@ use super::resolve::{Known, Resolution};
 use super::signature::Signatures;
 use super::verify;
 use crate::cli::galaxy::fetch;
-use crate::cli::galaxy::lock::{Entry, find};
+use crate::cli::galaxy::lock::{CHANGED, Entry, STALE, check, find};
 use crate::cli::galaxy::server::{Server, Servers};
 use crate::cli::galaxy::state::{Common, Galaxy};
 use crate::error::{Error, Result};
-
-/// Reason why the content of a source is not the one in the lock file.
-const CHANGED: &str = "its source now has other content under that version";
 
 /// Installs collections with these options.
 pub(in crate::cli::galaxy) struct Installer<'a> {
@@ -172,7 +169,9 @@ impl<'a> Installer<'a> {
         resolution.offline = self.offline;
         if let Some(locked) = &self.locked {
             resolution.wanted.iter().try_for_each(|(name, _)| find(locked, &name.to_string()).map(drop))?;
-            given.values().try_for_each(|given| self.check(&entry_of(given, given.source.clone()), CHANGED))?;
+            given
+                .values()
+                .try_for_each(|given| check(self.locked.as_deref(), &entry_of(given, given.source.clone()), CHANGED))?;
             resolution.locked = Some(versions_of(locked)?);
         }
         let chosen = resolution.solve()?;
@@ -218,7 +217,7 @@ impl<'a> Installer<'a> {
         let source = given.map_or_else(|| "installed".to_owned(), |given| given.source.clone());
         let commit = given.and_then(|given| given.commit.clone());
         let entry = Entry { name, src: source, version: Some(version), commit, sha256: manifest.sha256() };
-        self.check(&entry, "reinstall it with --force")?;
+        check(self.locked.as_deref(), &entry, STALE)?;
         Ok(Some(entry))
     }
 
@@ -249,7 +248,7 @@ impl<'a> Installer<'a> {
         let root = self.roots.first().cloned().unwrap_or_default();
         let target = root.join(&name.namespace).join(&name.name);
         let entry = entry_of(given, source);
-        self.check(&entry, CHANGED)?;
+        check(self.locked.as_deref(), &entry, CHANGED)?;
         self.galaxy.say(&format!("Installing '{name}:{version}' to '{}'", target.display()));
         replace(given, &root, &target)?;
         if let Content::Tree(_) = given.content {
@@ -262,15 +261,6 @@ impl<'a> Installer<'a> {
     fn verify_signatures(&self, given: &Given, own: &[String], sources: &[String], server: &Server) -> Result<()> {
         let manifest = given.manifest();
         self.signatures.verify(&manifest.name, &manifest.manifest, own, sources, server)
-    }
-
-    /// Compares an entry with the lock file.
-    fn check(&self, entry: &Entry, hint: &str) -> Result<()> {
-        let Some(locked) = &self.locked else { return Ok(()) };
-        if find(locked, &entry.name)?.sha256 == entry.sha256 {
-            return Ok(());
-        }
-        Err(Error::new(format!("the content of {} differs from the lock file; {hint}", entry.name)))
     }
 }
 
