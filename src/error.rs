@@ -230,8 +230,7 @@ pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
     if pattern.chars().count() < 5 {
         return text;
     }
-    let names = inventory.groups().map(|group| &**group.name()).chain(inventory.hosts().map(|host| &**host.name()));
-    match did_you_mean(pattern, names) {
+    match did_you_mean(pattern, inventory.names()) {
         Some(suggestion) => format!("{text} ({suggestion})"),
         None => text,
     }

@@ -98,8 +98,7 @@ fn hosts(current: &OsStr) -> Vec<CompletionCandidate> {
     let Ok(Ok(Some((inventory, _)))) = lint::load_inventory(&sources, LoadOptions::default()) else {
         return Vec::new();
     };
-    let groups = inventory.groups().map(|group| group.name().to_string());
-    terms(current, groups.chain(inventory.hosts().map(|host| host.name().to_string())))
+    terms(current, inventory.names().map(str::to_owned))
 }
 
 /// Tags of the project's playbooks and roles.

@@ -254,9 +254,7 @@ fn cluster(name: String, sources: Vec<String>, inputs: &Inputs) -> Cluster {
         let mut warnings = Vec::new();
         let mut warn = |sentence: String| warnings.push(sentence);
         let inventory = session::inventory(&settings, &engine, Arc::clone(&plugins), &Arc::default(), &mut warn)?;
-        let named = inventory.hosts().map(|host| &**host.name());
-        let named = named.chain(inventory.groups().map(|group| &**group.name())).map(Box::from);
-        names.lock().unwrap_or_else(PoisonError::into_inner).extend(named);
+        names.lock().unwrap_or_else(PoisonError::into_inner).extend(inventory.names().map(Box::from));
         warnings.extend(inventory.take_warnings().iter().map(ToString::to_string));
         Ok((inventory, warnings))
     };

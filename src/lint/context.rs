@@ -9,9 +9,10 @@ use windlass_yaml::Node;
 
 use super::names::Names;
 use super::source::SourceFile;
-use super::walk::Tree;
+use super::walk::{Entry, Tree};
 use super::workspace::Used;
 use crate::foreign::Modules;
+use crate::playbook::On;
 
 /// A text with the names that it uses.
 pub(super) struct Parsed<'p> {
@@ -39,4 +40,11 @@ pub(super) struct Context<'p> {
     pub(super) problems: &'p [Problem],
     /// Indexes of the inventory's files by absolute path.
     pub(super) inventory_files: &'p HashMap<PathBuf, usize>,
+}
+
+impl<'p> Context<'p> {
+    /// Plays of the project, without imports of playbooks.
+    pub(super) fn plays(&self) -> impl Iterator<Item = &'p Entry<'p>> {
+        self.tree.entries.iter().filter(|entry| entry.on == On::Play)
+    }
 }

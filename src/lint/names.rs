@@ -46,9 +46,8 @@ impl<'p> Names<'p> {
     ) -> Names<'p> {
         let mut names = Names::default();
         if let Some(inventory) = inventory {
-            let of_hosts = inventory.hosts().map(|host| host.variables());
-            let of_groups = inventory.groups().map(|group| group.variables());
-            names.defined.extend(of_hosts.chain(of_groups).flat_map(|vars| vars.keys()).filter_map(|key| key.as_str()));
+            let keys = inventory.variables().flat_map(|variables| variables.keys());
+            names.defined.extend(keys.filter_map(|key| key.as_str()));
         }
         let in_inventory: HashSet<usize> = inventory_files.values().copied().collect();
         for file in files {

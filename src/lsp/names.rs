@@ -64,9 +64,7 @@ pub(super) fn of_inventory(inventory: &Inventory) -> Inventoried {
 
 /// Names of variables that the inventory's own files set, which are not part of a project's names.
 pub(super) fn variables_of(inventory: &Inventory) -> BTreeSet<String> {
-    let groups = inventory.groups().map(|group| group.variables());
-    let all = groups.chain(inventory.hosts().map(|host| host.variables()));
-    all.flat_map(|variables| variables.keys()).map(windlass_yaml::Key::to_text).collect()
+    inventory.variables().flat_map(|variables| variables.keys()).map(windlass_yaml::Key::to_text).collect()
 }
 
 fn spot(name: &str, span: &Span) -> Option<Spot> {

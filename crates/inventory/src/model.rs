@@ -217,6 +217,16 @@ impl Inventory {
         self.groups.values()
     }
 
+    /// Names of all groups, then of all hosts.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.groups.values().map(|group| &*group.name).chain(self.hosts.values().map(|host| &**host.name()))
+    }
+
+    /// Variables that the inventory sets for each host, then for each group.
+    pub fn variables(&self) -> impl Iterator<Item = &Arc<Mapping>> {
+        self.hosts.values().map(Host::variables).chain(self.groups.values().map(Group::variables))
+    }
+
     /// A host by its name. `localhost`, `127.0.0.1` and `::1` always exist.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.get(name).or_else(|| self.localhost(name))

@@ -92,9 +92,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     let Some(inventory) = context.inventory else { return };
-    let of_hosts = inventory.hosts().map(|host| host.variables());
-    let of_groups = inventory.groups().map(|group| group.variables());
-    for key in of_hosts.chain(of_groups).flat_map(|variables| variables.keys()) {
+    for key in inventory.variables().flat_map(|variables| variables.keys()) {
         if let Some(file) = context.file_of(&key.span) {
             one(context, file, key, &mut reported, findings);
         }

@@ -10,17 +10,11 @@ use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::UNKNOWN_GROUP;
 use crate::lint::source::{is_template, place_of};
-use crate::playbook::On;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let Some(inventory) = context.inventory else { return };
-    let names: Vec<String> = inventory
-        .groups()
-        .map(|group| group.name().to_string())
-        .chain(inventory.hosts().map(|host| host.name().to_string()))
-        .collect();
     let added = added_names(context);
-    for entry in context.tree.entries.iter().filter(|entry| entry.on == On::Play) {
+    for entry in context.plays() {
         let Some(hosts) = entry.map.get("hosts") else { continue };
         for node in hosts.as_list().unwrap_or(std::slice::from_ref(hosts)) {
             let Some(text) = node.as_str().filter(|text| !is_template(text)) else { continue };
@@ -35,7 +29,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
                     continue;
                 }
                 let message = format!("`{name}` is not a group or host of the inventory");
-                let hint = nearest(name, name.chars().count() / 4 + 1, names.iter().map(String::as_str));
+                let hint = nearest(name, name.chars().count() / 4 + 1, inventory.names());
                 findings.push(Finding::new(&UNKNOWN_GROUP, entry.file, place_of(&node.span), message).help(hint));
             }
         }

@@ -12,7 +12,6 @@ use crate::lint::context::Context;
 use crate::lint::finding::{Finding, Place};
 use crate::lint::rule::{DUPLICATE_HOST, INVENTORY_SYNTAX, MISSPELT_GROUP, MISSPELT_VARIABLE, Severity};
 use crate::lint::source::{Kind, SourceFile, is_template, place_of};
-use crate::playbook::On;
 
 /// Shortest group whose name is compared with others: short names resemble each other by accident.
 const SHORTEST: usize = 4;
@@ -74,7 +73,7 @@ fn groups(context: &Context<'_>, inventory: &Inventory, findings: &mut Vec<Findi
 /// Names of groups and hosts in the patterns of plays, and of files in `group_vars`.
 fn named_groups(context: &Context<'_>) -> HashSet<String> {
     let mut named = HashSet::new();
-    for entry in context.tree.entries.iter().filter(|entry| entry.on == On::Play) {
+    for entry in context.plays() {
         let Some(hosts) = entry.map.get("hosts") else { continue };
         for text in hosts.as_list().unwrap_or(std::slice::from_ref(hosts)).iter().filter_map(|node| node.as_str()) {
             let terms = split_pattern(text).into_iter();
@@ -125,9 +124,7 @@ fn variables(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     let Some(inventory) = context.inventory else { return };
-    let of_hosts = inventory.hosts().map(|host| host.variables());
-    let of_groups = inventory.groups().map(|group| group.variables());
-    for key in of_hosts.chain(of_groups).flat_map(|variables| variables.keys()) {
+    for key in inventory.variables().flat_map(|variables| variables.keys()) {
         if let Some(file) = context.file_of(&key.span) {
             report(file, key.as_str().unwrap_or_default(), &key.span);
         }

@@ -6,7 +6,6 @@ use crate::lint::context::Context;
 use crate::lint::finding::{Edit, Finding};
 use crate::lint::rule::{DUPLICATE_KEY, NAME_CASING, NAME_MISSING, YAML_NUMBER, YAML_TRUTHY};
 use crate::lint::source::{SourceFile, place_of};
-use crate::playbook::On;
 
 /// Actions whose purpose is plain without a name.
 const PLAIN: [&str; 6] = ["meta", "include_tasks", "import_tasks", "include_role", "import_role", "include_vars"];
@@ -97,7 +96,7 @@ fn names(context: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(&NAME_CASING, file, place_of(&node.span), message).within(line));
         }
     };
-    for entry in context.tree.entries.iter().filter(|entry| entry.on == On::Play) {
+    for entry in context.plays() {
         if let Some(node) = entry.map.get("name") {
             casing(entry.file, node, entry.node.span.line);
         }
