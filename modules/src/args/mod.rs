@@ -102,6 +102,11 @@ impl Args {
         self.values.get(name).and_then(Value::as_str)
     }
 
+    /// A text, unless it is empty.
+    pub fn filled(&self, name: &str) -> Option<&str> {
+        self.str(name).filter(|text| !text.is_empty())
+    }
+
     /// A text that is required or has a default.
     pub fn required(&self, name: &str) -> Result<&str, Failure> {
         self.str(name).ok_or_else(|| Failure::new(format!("missing required arguments: {name}")))

@@ -71,13 +71,13 @@ pub(super) fn not_needed(args: &Args, host: &Host, shown: &Value) -> Result<Opti
         Plan::unchanged().with_all(data)
     };
     let exists = |pattern: &str| crate::files::glob::any(&base(args).join(pattern));
-    if let Some(creates) = args.str("creates").filter(|path| !path.is_empty())
+    if let Some(creates) = args.filled("creates")
         && exists(creates)
     {
         let msg = format!("{would} not run command since '{creates}' exists");
         return Ok(Some(answer(msg, format!("skipped, since {creates} exists"))));
     }
-    if let Some(removes) = args.str("removes").filter(|path| !path.is_empty())
+    if let Some(removes) = args.filled("removes")
         && !exists(removes)
     {
         let msg = format!("{would} not run command since '{removes}' does not exist");

@@ -232,7 +232,7 @@ impl Task {
             path: args.required("path")?.into(),
             size: args.int("size").unwrap_or(4096),
             curve: args.str("curve").filter(|_| kind == "ECC").map(str::to_owned),
-            passphrase: args.str("passphrase").filter(|text| !text.is_empty()).map(str::to_owned),
+            passphrase: args.filled("passphrase").map(str::to_owned),
             cipher: if cipher == "auto" { "aes256".to_owned() } else { cipher.to_owned() },
             format,
             kind,

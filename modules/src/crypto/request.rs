@@ -50,9 +50,8 @@ pub(super) const REASONS: &[&str] = &[
 
 impl WantedRequest {
     pub(super) fn of(args: &Args, key: &Key) -> Result<WantedRequest, Failure> {
-        let given = |(short, option): &(&str, &str)| {
-            args.str(option).filter(|text| !text.is_empty()).map(|text| ((*short).to_owned(), text.to_owned()))
-        };
+        let given =
+            |(short, option): &(&str, &str)| args.filled(option).map(|text| ((*short).to_owned(), text.to_owned()));
         let mut subject: Vec<(String, String)> = PARTS.iter().filter_map(given).collect();
         if let Some(more) = args.value("subject").and_then(Value::as_object) {
             subject.extend(name_field(more, "subject")?);

@@ -318,7 +318,7 @@ fn create(task: &mut Task, wanted: &Wanted) -> Result<Option<Value>, Failure> {
             data[key] = value.clone();
         }
     }
-    if let Some(other) = args.str("config_from").filter(|other| !other.is_empty()) {
+    if let Some(other) = args.filled("config_from") {
         data["ConfigFrom"] = json!({ "Network": other });
     }
     if args.bool("internal") {

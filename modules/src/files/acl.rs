@@ -79,10 +79,7 @@ impl Entry {
                 permissions: args.str("permissions").filter(|_| !absent).map(str::to_owned),
             });
         };
-        if args.str("etype").is_some()
-            || args.str("entity").is_some_and(|entity| !entity.is_empty())
-            || args.str("permissions").is_some()
-        {
+        if args.str("etype").is_some() || args.filled("entity").is_some() || args.str("permissions").is_some() {
             return Err(Failure::new("'entry' MUST NOT be set when 'entity', 'etype' or 'permissions' are set."));
         }
         let mut fields: Vec<&str> = text.split(':').collect();

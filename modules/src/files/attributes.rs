@@ -97,10 +97,10 @@ impl Attributes {
     /// Parses the common options.
     pub fn of(args: &Args, host: &Host) -> Result<Attributes, Failure> {
         let mode = args.value("mode").map(Mode::parse).transpose()?;
-        let owner = args.str("owner").filter(|name| !name.is_empty());
+        let owner = args.filled("owner");
         let owner =
             owner.map(|name| id(name, "user", host, |name| Some(accounts::user_by_name(name)?.uid))).transpose()?;
-        let group = args.str("group").filter(|name| !name.is_empty());
+        let group = args.filled("group");
         let group =
             group.map(|name| id(name, "group", host, |name| Some(accounts::group_by_name(name)?.gid))).transpose()?;
         let context = ["seuser", "serole", "setype", "selevel"].map(|name| args.str(name).map(str::to_owned));

@@ -120,7 +120,7 @@ enum Origin {
 
 impl Task {
     fn of(args: &Args, host: &Host) -> Result<Task, Failure> {
-        let src = args.str("src").filter(|src| !src.is_empty()).map(str::to_owned);
+        let src = args.filled("src").map(str::to_owned);
         let name = args.str("_original_basename").map(str::to_owned);
         let content = args.int("_content").map(|index| usize::try_from(index).unwrap_or(usize::MAX));
         let origin = match (args.value("_entries"), content, args.value("content"), &src) {

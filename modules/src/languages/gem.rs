@@ -122,7 +122,7 @@ struct Task {
 
 impl Task {
     fn of(args: &Args, host: &Host) -> Result<Task, Failure> {
-        let text = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |name: &str| args.filled(name).map(str::to_owned);
         let latest = args.str("state") == Some("latest");
         let (user_install, install_dir) = (args.bool("user_install"), text("install_dir"));
         let override_folder = args.bool("override_platform_install_dir");

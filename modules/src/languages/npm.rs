@@ -91,7 +91,7 @@ impl Task {
             Some(program) => program.split(' ').map(str::to_owned).collect(),
             None => vec!["npm".to_owned()],
         };
-        let name = args.str("name").filter(|name| !name.is_empty()).map(str::to_owned);
+        let name = args.filled("name").map(str::to_owned);
         let version = args.str("version").filter(|_| args.str("state") != Some("absent"));
         let package = match (&name, version) {
             (Some(name), Some(version)) => Some(format!("{name}@{version}")),

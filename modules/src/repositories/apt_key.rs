@@ -106,7 +106,7 @@ impl Module for AptKey {
             (.., Some(server)) => Material::Server(server.to_owned()),
             _ => Material::None,
         };
-        let id = match args.str("id").filter(|id| !id.is_empty()) {
+        let id = match args.filled("id") {
             Some(id) => id.to_owned(),
             None => {
                 if let Material::Address(url) = &material {

@@ -181,7 +181,7 @@ impl Module for Filesystem {
             .iter()
             .find(|kind| kind.name == name)
             .ok_or_else(|| Failure::new(format!("module does not support this filesystem ({name}) yet.")))?;
-        let uuid = args.str("uuid").filter(|uuid| !uuid.is_empty()).map(str::to_owned);
+        let uuid = args.filled("uuid").map(str::to_owned);
         if uuid.is_some() && kind.change_uuid.is_none() && kind.uuid.is_empty() {
             return Err(Failure::new(format!("module does not support UUID option for this filesystem ({name}) yet.")));
         }

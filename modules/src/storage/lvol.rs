@@ -68,7 +68,7 @@ struct Size {
 
 impl Size {
     fn of(args: &Args) -> Result<Option<Size>, Failure> {
-        let Some(text) = args.str("size").filter(|text| !text.is_empty()) else { return Ok(None) };
+        let Some(text) = args.filled("size") else { return Ok(None) };
         let (sign, rest) = match text.chars().next() {
             Some(sign @ ('+' | '-')) => (Some(sign), text.get(1..).unwrap_or_default()),
             _ => (None, text),
@@ -239,7 +239,7 @@ struct Task {
 
 impl Task {
     fn of(args: &Args) -> Result<Task, Failure> {
-        let text = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |name: &str| args.filled(name).map(str::to_owned);
         let opts = shell_words::split(args.str("opts").unwrap_or_default())
             .map_err(|error| Failure::new(format!("opts cannot be read: {error}.")))?;
         Ok(Task {

@@ -119,7 +119,7 @@ impl Module for Firewalld {
             ));
         }
         let firewall = Firewall { running, timeout: args.int("timeout").unwrap_or(0) };
-        let zone = match args.str("zone").filter(|zone| !zone.is_empty()) {
+        let zone = match args.filled("zone") {
             Some(zone) => zone.to_owned(),
             None => firewall.must(false, &["--get-default-zone".to_owned()], host)?.stdout_text().trim().to_owned(),
         };

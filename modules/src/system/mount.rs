@@ -95,7 +95,7 @@ impl Entry {
     fn of(args: &Args) -> Result<Entry, Failure> {
         let point = args.required("path")?;
         let point = if point.len() > 1 { point.trim_end_matches('/') } else { point }.to_owned();
-        let mut options = args.str("opts").filter(|options| !options.is_empty()).unwrap_or("defaults").to_owned();
+        let mut options = args.filled("opts").unwrap_or("defaults").to_owned();
         if !args.bool("boot") && !options.split(',').any(|option| option == "noauto") {
             options.push_str(",noauto");
         }

@@ -109,7 +109,7 @@ impl Module for PamLimits {
             return Err(Failure::new(format!("directory for {dest} is not writable: it does not exist.")));
         }
         let key = [args.required("domain")?, args.required("limit_type")?, item];
-        let comment = args.str("comment").filter(|comment| !comment.is_empty());
+        let comment = args.filled("comment");
         let before = config_file::read(&dest)?;
         let mut after = String::new();
         let mut msg = String::new();

@@ -70,7 +70,7 @@ impl Module for Selinux {
         let old = (setting(&before, "SELINUX"), setting(&before, "SELINUXTYPE"));
         let is_on = state != "disabled";
         let kernel = if args.bool("update_kernel_param") { Some(is_on_for_kernels(host)?) } else { None };
-        let policy = args.str("policy").filter(|policy| !policy.is_empty());
+        let policy = args.filled("policy");
         if policy.is_none() && is_on {
             return Err(Failure::new("Policy is required if state is not 'disabled'"));
         }

@@ -282,7 +282,7 @@ fn rule_words(args: &Args, rule: &str, place: Option<i64>) -> Vec<String> {
         ("name", "app"),
         ("comment", "comment"),
     ] {
-        if let Some(text) = args.str(name).filter(|text| !text.is_empty()) {
+        if let Some(text) = args.filled(name) {
             push(&[word, text]);
         }
     }

@@ -92,9 +92,9 @@ impl Module for IniFile {
             ));
         }
         let task = Task {
-            section: args.str("section").filter(|section| !section.is_empty()),
+            section: args.filled("section"),
             conditions: conditions(args),
-            option: args.str("option").filter(|option| !option.is_empty()),
+            option: args.filled("option"),
             exclusive: args.bool("exclusive"),
             tight: args.bool("no_extra_spaces"),
             ignore_spaces: args.bool("ignore_spaces"),

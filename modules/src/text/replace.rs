@@ -105,7 +105,7 @@ enum Section {
 
 /// The part of the text between `after` and `before`.
 fn section(edit: &Edit, args: &Args) -> Result<Section, Failure> {
-    let given = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(|text| edit.before.own(text));
+    let given = |name: &str| args.filled(name).map(|text| edit.before.own(text));
     let pattern = match (given("after"), given("before")) {
         (None, None) => return Ok(Section::Found(0, edit.before.text.len())),
         (Some(after), Some(before)) => format!("{after}(?P<subsection>.*?){before}"),

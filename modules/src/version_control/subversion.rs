@@ -170,7 +170,7 @@ impl Client {
         if let Some(user) = user {
             options.extend(["--username".to_owned(), user]);
         }
-        let password = args.str("password").filter(|password| !password.is_empty()).map(str::to_owned).or(password);
+        let password = args.filled("password").map(str::to_owned).or(password);
         if password.is_some() {
             options.push("--password-from-stdin".to_owned());
         }

@@ -414,7 +414,7 @@ fn legacy_form(differences: &Differences) -> Vec<Value> {
 /// Finds the images, and pulls the requested one according to `pull`.
 fn find_images(task: &mut Task, container: &Container, values: &Map, host: &Host) -> Result<Images, Failure> {
     let empty_command = values.get("command").and_then(Value::as_array).is_some_and(Vec::is_empty);
-    let Some(name) = task.args.str("image").map(str::to_owned).filter(|name| !name.is_empty()) else {
+    let Some(name) = task.args.filled("image").map(str::to_owned) else {
         let image = image_of(task, container)?;
         return Ok(Images { wanted: None, compared: image.clone(), container: image });
     };

@@ -170,7 +170,7 @@ fn default_address(args: &Args, engine: &Engine) -> Result<String, Failure> {
 
 /// Fails if `default_host_ip` is not an address.
 pub(super) fn check_default_address(args: &Args) -> Result<(), Failure> {
-    let Some(address) = args.str("default_host_ip").filter(|address| !address.is_empty()) else { return Ok(()) };
+    let Some(address) = args.filled("default_host_ip") else { return Ok(()) };
     let plain = address.trim_start_matches('[').trim_end_matches(']');
     if address.parse::<Ipv4Addr>().is_ok() || plain.parse::<Ipv6Addr>().is_ok() {
         return Ok(());

@@ -158,7 +158,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
     {
         image = Image { name: name.to_owned(), tag: tag.to_owned() };
     }
-    let repository = args.str("repository").filter(|repository| !repository.is_empty()).map(str::to_owned);
+    let repository = args.filled("repository").map(str::to_owned);
     if let Some(repository) = repository.as_ref().filter(|repository| is_id(repository)) {
         return Err(Failure::new(format!("`repository` must not be an image ID; got: {repository}")));
     }

@@ -106,14 +106,14 @@ impl Module for File {
         if recurse && wanted != "directory" {
             return Err(Failure::new("recurse option requires state to be 'directory'").with("path", show(&path)));
         }
-        if args.str("src").is_some_and(|src| !src.is_empty()) && !matches!(wanted, "link" | "hard") {
+        if args.filled("src").is_some() && !matches!(wanted, "link" | "hard") {
             return Err(Failure::new("src option requires state to be 'link' or 'hard'").with("path", show(&path)));
         }
         let usual = if wanted == "touch" { Time::Now } else { Time::Preserve };
         let attributes = if wanted == "absent" { Attributes::default() } else { Attributes::of(args, host)? };
         let warnings = attributes.warnings();
         let task = Task {
-            src: args.str("src").filter(|src| !src.is_empty()).map(str::to_owned),
+            src: args.filled("src").map(str::to_owned),
             times: Times::of(args, usual)?,
             follow: args.bool("follow"),
             force: args.bool("force"),

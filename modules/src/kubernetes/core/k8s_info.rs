@@ -81,7 +81,7 @@ impl Module for K8sInfo {
 }
 
 fn find(client: &Client, resource: &Resource, args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
-    let text = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let text = |name: &str| args.filled(name).map(str::to_owned);
     let list = |name: &str| args.list(name).into_iter().map(str::to_owned).collect();
     let which = Selection {
         name: text("name"),

@@ -64,7 +64,7 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn of(args: &Args) -> Result<Wanted, Failure> {
         let mut names: Vec<String> = args.list("names").into_iter().map(str::to_owned).collect();
-        names.extend(args.str("name").filter(|name| !name.is_empty()).map(str::to_owned));
+        names.extend(args.filled("name").map(str::to_owned));
         let peer_urls: Vec<String> = args.list("peer_urls").into_iter().map(str::to_owned).collect();
         if names.is_empty() && peer_urls.is_empty() {
             return Err(Failure::new("Name the etcd member with `name`, `names` or `peer_urls`."));

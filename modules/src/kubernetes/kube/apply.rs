@@ -38,7 +38,7 @@ impl Source {
         } else {
             return Ok(None);
         }
-        if let Some(namespace) = args.str("namespace").filter(|namespace| !namespace.is_empty()) {
+        if let Some(namespace) = args.filled("namespace") {
             words.push(format!("--namespace={namespace}"));
         }
         Ok(Some(Source { words, input }))
@@ -183,9 +183,7 @@ pub(super) fn plan_absent(client: Kubectl, args: &Args, host: &Host) -> Result<P
         Some(source) => source,
         None => {
             let target = Target::of(args)?;
-            let narrow = ["name", "label_selector", "field_selector"]
-                .iter()
-                .any(|name| args.str(name).is_some_and(|text| !text.is_empty()));
+            let narrow = ["name", "label_selector", "field_selector"].iter().any(|name| args.filled(name).is_some());
             if !narrow && !args.bool("all") {
                 return Err(Failure::new(format!("To delete every {}, say all: true.", target.shown)));
             }

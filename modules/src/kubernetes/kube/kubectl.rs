@@ -27,7 +27,7 @@ impl Kubectl {
                 options.push(format!("--{option}={value}"));
             }
         };
-        let text = |name: &str| args.str(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let text = |name: &str| args.filled(name).map(str::to_owned);
         add("kubeconfig", text("kubeconfig"));
         add("context", text("context"));
         add("server", text("server"));
@@ -108,24 +108,23 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn of(args: &Args) -> Result<Target, Failure> {
-        let Some(kind) = args.str("kind").filter(|kind| !kind.is_empty()) else {
+        let Some(kind) = args.filled("kind") else {
             return Err(Failure::new("Say which objects are meant: kind, and name or label_selector."));
         };
         let mut words = vec![kind.to_owned()];
         let mut shown = kind.to_owned();
-        if let Some(name) = args.str("name").filter(|name| !name.is_empty()) {
+        if let Some(name) = args.filled("name") {
             words.push(name.to_owned());
             shown = format!("{kind}/{name}");
         }
-        let option = |name: &str| args.str(name).filter(|value| !value.is_empty());
-        if let Some(namespace) = option("namespace") {
+        if let Some(namespace) = args.filled("namespace") {
             words.push(format!("--namespace={namespace}"));
         }
-        if let Some(selector) = option("label_selector") {
+        if let Some(selector) = args.filled("label_selector") {
             words.push(format!("--selector={selector}"));
             shown = format!("{shown} with {selector}");
         }
-        if let Some(selector) = option("field_selector") {
+        if let Some(selector) = args.filled("field_selector") {
             words.push(format!("--field-selector={selector}"));
         }
         if args.bool("all_namespaces") {

@@ -11,7 +11,7 @@ use super::{
 use crate::{Args, Failure, Host, Outcome, Plan};
 
 fn node(client: &Kubectl, args: &Args, host: &Host) -> Result<(String, Value), Failure> {
-    let Some(name) = args.str("name").filter(|name| !name.is_empty()) else {
+    let Some(name) = args.filled("name") else {
         return Err(Failure::new("Name the node with `name`."));
     };
     let output = client.run(&["get", "node", name, "--ignore-not-found", "-o", "json"], host)?;
@@ -39,7 +39,7 @@ pub(super) fn plan_cordon(client: Kubectl, args: &Args, cordon: bool, host: &Hos
 pub(super) fn plan_drain(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Failure> {
     let (name, node) = node(&client, args, host)?;
     let selector = format!("--field-selector=spec.nodeName={name}");
-    let labels = args.str("label_selector").filter(|labels| !labels.is_empty());
+    let labels = args.filled("label_selector");
     let chosen = labels.map(|labels| format!("--selector={labels}"));
     let mut asked = vec!["get", "pods", "--all-namespaces", selector.as_str(), "-o", "json"];
     asked.extend(chosen.as_deref());

@@ -22,7 +22,7 @@ pub(super) fn plan(client: Kubectl, args: &Args, host: &Host) -> Result<Plan, Fa
     let deadline = Instant::now() + limit;
     let condition = Condition::parse(&condition);
     let all = args.bool("all");
-    let named = args.str("name").is_some_and(|name| !name.is_empty());
+    let named = args.filled("name").is_some();
     if let Condition::Rollout = condition {
         return rollout(&client, &target, limit, host);
     }

@@ -29,7 +29,7 @@ impl Settings {
             only_upgrade: args.bool("only_upgrade"),
             change_held: args.bool("allow_change_held_packages"),
             force: args.bool("force"),
-            default_release: args.str("default_release").filter(|release| !release.is_empty()).map(str::to_owned),
+            default_release: args.filled("default_release").map(str::to_owned),
             policy: args.int("policy_rc_d"),
             autoremove: args.bool("autoremove"),
             keep_all: args.bool("fail_on_autoremove"),

@@ -66,7 +66,7 @@ impl Manager {
         for (name, option) in
             [("conf_file", "--config"), ("disable_excludes", "--disableexcludes"), ("releasever", "--releasever")]
         {
-            options.extend(args.str(name).filter(|value| !value.is_empty()).map(|value| format!("{option}={value}")));
+            options.extend(args.filled(name).map(|value| format!("{option}={value}")));
         }
         let root = args.str("installroot").unwrap_or("/").to_owned();
         if root != "/" {

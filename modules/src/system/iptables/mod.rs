@@ -115,7 +115,7 @@ impl Module for Iptables {
     fn plan(&self, args: &Args, host: &Host) -> Result<Plan, Failure> {
         let version = args.str("ip_version").unwrap_or("ipv4");
         let shown = rule::words(args, args.str("jump"), Family::of(version)).join(" ");
-        let logs = ["log_prefix", "log_level"].iter().any(|name| args.str(name).is_some_and(|text| !text.is_empty()));
+        let logs = ["log_prefix", "log_level"].iter().any(|name| args.filled(name).is_some());
         let jump = match args.str("jump") {
             None if logs => Some("LOG"),
             Some(other) if logs && other != "LOG" => {
@@ -134,7 +134,7 @@ impl Module for Iptables {
                 table: args.str("table").unwrap_or("filter").to_owned(),
                 chain: args.str("chain").map(str::to_owned),
                 numeric: args.bool("numeric"),
-                wait: args.str("wait").filter(|seconds| !seconds.is_empty()).map(str::to_owned),
+                wait: args.filled("wait").map(str::to_owned),
             };
             table.plan(args, rule::words(args, jump, family), shown.is_empty(), host)
         });

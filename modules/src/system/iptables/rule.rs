@@ -40,7 +40,7 @@ struct Rule<'a> {
 
 impl Rule<'_> {
     fn text(&self, name: &str) -> Option<String> {
-        self.args.str(name).filter(|text| !text.is_empty()).map(str::to_owned)
+        self.args.filled(name).map(str::to_owned)
     }
 
     fn has(&self, name: &str) -> bool {

@@ -187,7 +187,7 @@ struct Task<'a> {
 impl<'a> Task<'a> {
     /// Reads the document.
     fn read(args: &'a Args, layout: Layout) -> Result<(Task<'a>, Tree), Failure> {
-        let (file, bytes) = match (args.str("xmlstring").filter(|text| !text.is_empty()), args.str("path")) {
+        let (file, bytes) = match (args.filled("xmlstring"), args.str("path")) {
             (Some(text), _) => (None, text.as_bytes().to_vec()),
             (None, path) => {
                 let path = path.unwrap_or_default();

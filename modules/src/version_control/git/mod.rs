@@ -123,7 +123,7 @@ struct Wish {
 
 impl Wish {
     fn of(args: &Args) -> Result<Wish, Failure> {
-        let text = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |name: &str| args.filled(name).map(str::to_owned);
         let repo = args.required("repo")?;
         let archive = args.str("archive").map(|path| (PathBuf::from(path), text("archive_prefix")));
         if let Some((path, _)) = &archive {

@@ -61,7 +61,7 @@ struct Helm {
 
 impl Helm {
     fn of(args: &Args, host: &Host) -> Result<Helm, Failure> {
-        let given = |name: &str| args.str(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let given = |name: &str| args.filled(name).map(str::to_owned);
         let program = match given("binary_path") {
             Some(path) => path,
             None => process::find(host, "helm").map(|path| path.display().to_string()).ok_or_else(|| {

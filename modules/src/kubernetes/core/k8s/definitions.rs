@@ -26,8 +26,8 @@ pub(super) fn of(args: &Args, host: &Host) -> Result<Vec<Value>, Failure> {
         (_, Some(src)) if !src.is_empty() => documents(src, &text_of(src, host).map_err(refuse)?).map_err(refuse)?,
         _ => vec![json!({})],
     };
-    let is_alone = args.value("resource_definition").is_none_or(is_empty) && args.str("src").is_none_or(str::is_empty);
-    if is_alone && args.str("kind").is_none_or(str::is_empty) && args.str("state") == Some("present") {
+    let is_alone = args.value("resource_definition").is_none_or(is_empty) && args.filled("src").is_none();
+    if is_alone && args.filled("kind").is_none() && args.str("state") == Some("present") {
         return Err(Failure::new(
             "Failed to create object: The `items` field in the body must be populated when calling methods on a ResourceList",
         ));
@@ -96,7 +96,7 @@ fn complete(definition: &mut Value, args: &Args) -> Result<(), String> {
     }
     let metadata = metadata.as_object_mut().ok_or("metadata of an object must be a mapping")?;
     for (key, option) in [("namespace", "namespace"), ("name", "name"), ("generateName", "generate_name")] {
-        if let Some(value) = args.str(option).filter(|value| !value.is_empty()) {
+        if let Some(value) = args.filled(option) {
             metadata.entry(key).or_insert_with(|| value.into());
         }
     }
