@@ -234,7 +234,7 @@ impl Output {
 }
 
 /// Text of bytes; invalid UTF-8 is replaced.
-fn text(bytes: Vec<u8>) -> String {
+pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 

@@ -111,6 +111,11 @@ impl Task {
         })
     }
 
+    /// Adds the actions so far to the result.
+    fn list_actions(&mut self) {
+        self.data.insert("actions".into(), self.actions.clone().into());
+    }
+
     /// Records an action that is (or would be) performed.
     fn act(&mut self, action: impl Into<Value>) {
         self.actions.push(action.into());

@@ -105,7 +105,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
         if let Some(network) = &there {
             remove(task, &wanted, network, host)?;
         }
-        task.data.insert("actions".into(), task.actions.clone().into());
+        task.list_actions();
         report(task, Value::Null);
         return Ok(());
     }
@@ -134,7 +134,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
     task.differences.extend(&differences);
     report(task, differences.names());
     if task.lists_actions() {
-        task.data.insert("actions".into(), task.actions.clone().into());
+        task.list_actions();
     }
     let network = lookup::network(&task.engine, &wanted.name)?;
     task.data.insert("network".into(), network.unwrap_or_default());

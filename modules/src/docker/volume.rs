@@ -66,7 +66,7 @@ fn run(task: &mut Task, _host: &Host) -> Result<(), Failure> {
         if there.is_some() {
             remove(task, &name)?;
         }
-        task.data.insert("actions".into(), task.actions.clone().into());
+        task.list_actions();
         report(task, Value::Null);
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn run(task: &mut Task, _host: &Host) -> Result<(), Failure> {
     task.differences.extend(&differences);
     report(task, differences.names());
     if task.lists_actions() {
-        task.data.insert("actions".into(), task.actions.clone().into());
+        task.list_actions();
     }
     let volume = find(task, &name)?;
     task.data.insert("volume".into(), volume.unwrap_or_default());

@@ -351,7 +351,7 @@ fn text_of(bytes: Vec<u8>, content_type: &str) -> String {
     if latin {
         return bytes.into_iter().map(char::from).collect();
     }
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    crate::process::text(bytes)
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
         _ => present(task, &comparisons, &mut diff, host)?,
     };
     if task.lists_actions() {
-        task.data.insert("actions".into(), task.actions.clone().into());
+        task.list_actions();
     }
     if task.diff || task.args.bool("debug") {
         diff.extend(task.differences.before_and_after());

@@ -182,7 +182,7 @@ fn run(task: &mut Task, host: &Host) -> Result<(), Failure> {
             None => {}
         }
     }
-    task.data.insert("actions".into(), task.actions.clone().into());
+    task.list_actions();
     Ok(())
 }
 
