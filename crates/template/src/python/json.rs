@@ -2,10 +2,11 @@
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
+use windlass_yaml::python_float;
 
 use crate::limits;
 
-use super::{float, order, text, type_name};
+use super::{order, text, type_name};
 
 /// Keyword arguments of `json.dumps`.
 #[derive(Clone, Debug)]
@@ -119,13 +120,13 @@ fn new_line(options: &DumpOptions, depth: usize, out: &mut String) {
 fn number(value: &Value, options: &DumpOptions) -> Result<String, String> {
     let number = f64::try_from(value.clone()).unwrap_or(f64::NAN);
     if !number.is_finite() && !options.allow_nan {
-        return Err(format!("the float {} has no place in JSON", float(number)));
+        return Err(format!("the float {} has no place in JSON", python_float(number)));
     }
     Ok(match number {
         number if number.is_nan() => "NaN".to_owned(),
         f64::INFINITY => "Infinity".to_owned(),
         f64::NEG_INFINITY => "-Infinity".to_owned(),
-        number => float(number),
+        number => python_float(number),
     })
 }
 

@@ -20,5 +20,5 @@ pub(crate) use windlass_python_regex as regex;
 
 pub use difflib::unified_diff;
 pub(crate) use text::python_class;
-pub(crate) use text::{float, split_lines, split_lines_with_ends};
 pub use text::{repr, text, truth, type_name};
+pub(crate) use text::{split_lines, split_lines_with_ends};

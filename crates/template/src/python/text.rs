@@ -2,6 +2,7 @@
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
+use windlass_yaml::python_float;
 
 use super::class::Class;
 
@@ -52,29 +53,6 @@ pub(crate) fn python_class(value: &Value) -> String {
     format!("<class '{}'>", type_name(value))
 }
 
-/// Formats a float as Python's `repr()` does: the shortest text that reads back as the same number.
-pub(crate) fn float(number: f64) -> String {
-    if number.is_nan() {
-        return "nan".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
-    // Rust switches to exponents at the same magnitudes but writes them without sign and padding.
-    let shown = format!("{number:?}");
-    match shown.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let (sign, digits) = match exponent.strip_prefix('-') {
-                Some(digits) => ('-', digits),
-                None => ('+', exponent),
-            };
-            let mantissa = mantissa.strip_suffix(".0").unwrap_or(mantissa);
-            format!("{mantissa}e{sign}{digits:0>2}")
-        }
-        None => shown,
-    }
-}
-
 fn is_tuple(value: &Value) -> bool {
     value.is_tuple() || value.downcast_object_ref::<super::group::Group>().is_some()
 }
@@ -84,7 +62,7 @@ fn write_repr(value: &Value, out: &mut String) {
         ValueKind::None => out.push_str("None"),
         ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
         ValueKind::Number if value.is_integer() => out.push_str(&value.to_string()),
-        ValueKind::Number => out.push_str(&float(f64::try_from(value.clone()).unwrap_or(f64::NAN))),
+        ValueKind::Number => out.push_str(&python_float(f64::try_from(value.clone()).unwrap_or(f64::NAN))),
         ValueKind::String => write_quoted(value.as_str().unwrap_or_default(), out),
         ValueKind::Bytes => write_bytes(value.as_bytes().unwrap_or_default(), out),
         ValueKind::Seq | ValueKind::Iterable => {
@@ -212,15 +190,6 @@ fn is_break(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn floats_formatted_like_python() {
-        let shown: Vec<String> = [1.0, 0.1, 1e16, 1e15, 1e-5, 0.0001, 1.5e300, -2.5e-10, 1e22].map(float).into();
-        assert_eq!(
-            shown,
-            ["1.0", "0.1", "1e+16", "1000000000000000.0", "1e-05", "0.0001", "1.5e+300", "-2.5e-10", "1e+22"]
-        );
-    }
 
     #[test]
     fn strings_quoted_like_python() {
