@@ -29,7 +29,7 @@ pub use load::{DuplicateKeys, Loaded, Options, load_one, parse};
 pub use mapping::{Key, Mapping};
 pub use node::{Node, Value};
 pub use number::python_float;
-pub use python::python_str;
+pub use python::{python_quote, python_str};
 pub use resolve::python_timestamp;
 pub use source::{Source, Span};
 pub use survive::{is_surviving, survive};

@@ -16,12 +16,12 @@ pub fn python_str(node: &Node) -> String {
 
 fn repr(node: &Node, shown: &mut String) {
     match &node.value {
-        Value::String(text) => quote(text, shown),
-        Value::Literal(text) | Value::Vault(text) => quote(text, shown),
-        Value::Timestamp(text) => quote(text, shown),
+        Value::String(text) => python_quote(text, shown),
+        Value::Literal(text) | Value::Vault(text) => python_quote(text, shown),
+        Value::Timestamp(text) => python_quote(text, shown),
         Value::Binary(bytes) => {
             shown.push('b');
-            quote(&bytes.iter().copied().map(char::from).collect::<String>(), shown);
+            python_quote(&bytes.iter().copied().map(char::from).collect::<String>(), shown);
         }
         Value::List(items) => {
             shown.push('[');
@@ -51,7 +51,8 @@ fn repr(node: &Node, shown: &mut String) {
     }
 }
 
-fn quote(text: &str, shown: &mut String) {
+/// Appends a text as Python's `repr` quotes it.
+pub fn python_quote(text: &str, shown: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     shown.push(quote);
     for character in text.chars() {
@@ -64,15 +65,32 @@ fn quote(text: &str, shown: &mut String) {
                 shown.push('\\');
                 shown.push(character);
             }
-            _ if character.is_control() || matches!(character, '\u{ad}' | '\u{a0}' | '\u{2028}' | '\u{2029}') => {
+            _ if is_printable(character) => shown.push(character),
+            _ => {
                 let code = u32::from(character);
                 // Writing to a string cannot fail.
-                let _ = if code < 0x100 { write!(shown, "\\x{code:02x}") } else { write!(shown, "\\u{code:04x}") };
+                let _ = match code {
+                    0..=0xff => write!(shown, "\\x{code:02x}"),
+                    0x100..=0xffff => write!(shown, "\\u{code:04x}"),
+                    _ => write!(shown, "\\U{code:08x}"),
+                };
             }
-            _ => shown.push(character),
         }
     }
     shown.push(quote);
+}
+
+/// Python escapes control, format, private-use and unassigned characters, and every space except the ASCII one.
+fn is_printable(character: char) -> bool {
+    if character == ' ' {
+        return true;
+    }
+    let code = u32::from(character);
+    !(character.is_control()
+        || character.is_whitespace()
+        || matches!(code, 0xad | 0x600..=0x605 | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e)
+        || matches!(code, 0x2060..=0x206f | 0xfeff | 0xfff0..=0xfffb | 0xe000..=0xf8ff | 0xfffe | 0xffff)
+        || code >= 0xe0000)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
-use windlass_yaml::python_float;
+use windlass_yaml::{python_float, python_quote};
 
 use super::class::Class;
 
@@ -63,7 +63,7 @@ fn write_repr(value: &Value, out: &mut String) {
         ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
         ValueKind::Number if value.is_integer() => out.push_str(&value.to_string()),
         ValueKind::Number => out.push_str(&python_float(f64::try_from(value.clone()).unwrap_or(f64::NAN))),
-        ValueKind::String => write_quoted(value.as_str().unwrap_or_default(), out),
+        ValueKind::String => python_quote(value.as_str().unwrap_or_default(), out),
         ValueKind::Bytes => write_bytes(value.as_bytes().unwrap_or_default(), out),
         ValueKind::Seq | ValueKind::Iterable => {
             let tuple = is_tuple(value);
@@ -97,33 +97,6 @@ fn write_repr(value: &Value, out: &mut String) {
     }
 }
 
-fn write_quoted(text: &str, out: &mut String) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
-    for character in text.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            _ if character == quote => {
-                out.push('\\');
-                out.push(character);
-            }
-            _ if is_printable(character) => out.push(character),
-            _ => {
-                let code = u32::from(character);
-                out.push_str(&match code {
-                    0..=0xff => format!("\\x{code:02x}"),
-                    0x100..=0xffff => format!("\\u{code:04x}"),
-                    _ => format!("\\U{code:08x}"),
-                });
-            }
-        }
-    }
-    out.push(quote);
-}
-
 fn write_bytes(bytes: &[u8], out: &mut String) {
     out.push('b');
     let quote = if bytes.contains(&b'\'') && !bytes.contains(&b'"') { '"' } else { '\'' };
@@ -143,19 +116,6 @@ fn write_bytes(bytes: &[u8], out: &mut String) {
         }
     }
     out.push(quote);
-}
-
-/// Python escapes control, format, private-use and unassigned characters, and every space except the ASCII one.
-fn is_printable(character: char) -> bool {
-    if character == ' ' {
-        return true;
-    }
-    let code = u32::from(character);
-    !(character.is_control()
-        || character.is_whitespace()
-        || matches!(code, 0xad | 0x600..=0x605 | 0x61c | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e)
-        || matches!(code, 0x2060..=0x206f | 0xfeff | 0xfff0..=0xfffb | 0xe000..=0xf8ff | 0xfffe | 0xffff)
-        || code >= 0xe0000)
 }
 
 /// `str.splitlines()`: Python breaks lines at more characters than the newline.
