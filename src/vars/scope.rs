@@ -175,7 +175,7 @@ impl TaskScope {
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
-        layers.play_defaults(world);
+        layers.public_roles(Level::RoleDefaults, world, |role| &role.defaults);
         layers.module_facts(world, host);
         TaskScope { world: Arc::clone(world), host: Arc::clone(host), task: None, layers: layers.done() }
     }
@@ -222,19 +222,19 @@ impl TaskScope {
             }
         }
         layers.role_variables(&task.frame);
-        layers.play_role_variables(world);
+        layers.public_roles(Level::Role, world, |role| &role.vars);
         layers.play(world, host);
         layers.facts(world, host);
         layers.inventory(world, host);
         // Defaults of the current role, of enclosing roles, then of the play's other roles.
         for frame in task.frame.chain() {
             match &frame.kind {
-                FrameKind::Role(role) => layers.role_defaults(role),
+                FrameKind::Role(role) => layers.role(Level::RoleDefaults, role, |role| &role.defaults),
                 FrameKind::Dependent(role) => layers.text(Level::RoleDefaults, &role.defaults),
                 _ => {}
             }
         }
-        layers.play_defaults(world);
+        layers.public_roles(Level::RoleDefaults, world, |role| &role.defaults);
         layers.module_facts(world, host);
         TaskScope {
             world: Arc::clone(world),
@@ -362,10 +362,7 @@ impl<'w> Layers<'w> {
             match &frame.kind {
                 FrameKind::Role(role) => {
                     self.text(Level::RoleEntry, &frame.vars);
-                    self.text(Level::Role, &role.vars);
-                    for dependency in role.dependencies.iter().rev() {
-                        self.exported(dependency);
-                    }
+                    self.role(Level::Role, role, |role| &role.vars);
                 }
                 FrameKind::Dependent(role) => {
                     self.text(Level::RoleEntry, &frame.vars);
@@ -376,32 +373,19 @@ impl<'w> Layers<'w> {
         }
     }
 
-    fn exported(&mut self, role: &Arc<Role>) {
-        self.text(Level::Role, &role.vars);
+    /// Variables of a role, then of its dependencies, the last one first.
+    fn role(&mut self, level: Level, role: &Role, own: fn(&Role) -> &Arc<Mapping>) {
+        self.text(level, own(role));
         for dependency in role.dependencies.iter().rev() {
-            self.exported(dependency);
+            self.role(level, dependency, own);
         }
     }
 
-    fn play_role_variables(&mut self, world: &Arc<World>) {
+    /// Variables of the play's public roles, the last one first.
+    fn public_roles(&mut self, level: Level, world: &Arc<World>, own: fn(&Role) -> &Arc<Mapping>) {
         if let Some(play) = &world.play {
             for role in play.roles().rev().filter(|role| role.public) {
-                self.exported(role);
-            }
-        }
-    }
-
-    fn role_defaults(&mut self, role: &Arc<Role>) {
-        self.text(Level::RoleDefaults, &role.defaults);
-        for dependency in role.dependencies.iter().rev() {
-            self.role_defaults(dependency);
-        }
-    }
-
-    fn play_defaults(&mut self, world: &Arc<World>) {
-        if let Some(play) = &world.play {
-            for role in play.roles().rev().filter(|role| role.public) {
-                self.role_defaults(role);
+                self.role(level, role, own);
             }
         }
     }
