@@ -15,6 +15,7 @@ use super::{
     flags::{flags_of_node, letters, new_flags},
     info::octal,
     mode::{Mode, Of, masked},
+    staged::FRESH_FILE,
     way::{self, Link, Place},
 };
 use crate::{Args, Diff, Failure, Host, Kind, Map, Opt, accounts, args::is_true, process::reason};
@@ -173,12 +174,12 @@ impl Attributes {
     }
 
     /// Changes that a new file needs beyond its defaults.
-    pub fn changes_of_fresh(&self, fresh: u32) -> Result<Vec<Change>, Failure> {
+    pub fn changes_of_fresh(&self) -> Result<Vec<Change>, Failure> {
         let ids = [
             ("owner", &self.owner, rustix::process::geteuid().as_raw()),
             ("group", &self.group, rustix::process::getegid().as_raw()),
         ];
-        let mut changes = vec![("mode", octal(masked(fresh)), octal(self.bits(None, fresh, Of::File)?))];
+        let mut changes = vec![("mode", octal(masked(FRESH_FILE)), octal(self.bits(None, FRESH_FILE, Of::File)?))];
         for (name, asked, own) in ids {
             changes.extend(asked.as_ref().map(|asked| (name, own.to_string(), asked.to_string())));
         }

@@ -12,7 +12,7 @@ use crate::{
         attributes::{Attributes, with_changes},
         backup,
         info::describe,
-        staged::{FRESH_FILE, Staged},
+        staged::Staged,
         way::{self, Link, Place},
         write::validate,
     },
@@ -168,7 +168,7 @@ impl Edit {
         let changes = match self.exists {
             true => self.attributes.changes(&self.path, Link::Follow)?,
             // For a new file, the attributes beyond the defaults are reported.
-            false if rewrite && !host.check() => self.attributes.changes_of_fresh(FRESH_FILE)?,
+            false if rewrite && !host.check() => self.attributes.changes_of_fresh()?,
             false => Vec::new(),
         };
         let mut message = msg.to_owned();

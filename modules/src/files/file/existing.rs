@@ -35,7 +35,7 @@ pub(super) fn plan_touch(task: Task) -> Result<Plan, Failure> {
     if now != "absent" {
         return Ok(plan_attributes(&task, &followed(&task), Link::follow_if(task.follow), diff)?.with("dest", shown));
     }
-    let diff = with_changes(diff, &task.attributes.changes_of_fresh(FRESH_FILE)?);
+    let diff = with_changes(diff, &task.attributes.changes_of_fresh()?);
     let plan = Plan::change(move |_host, outcome| {
         let path = &task.path;
         let refuse = |reason: String| {
