@@ -1,4 +1,4 @@
-//! Paths made absolute, without links being followed.
+//! Paths made absolute, without links being followed; programs on `PATH`.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,6 +8,12 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
         return std::env::current_dir().unwrap_or_default();
     }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// File of a program in the directories of `PATH`.
+pub(crate) fn on_path(program: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// Removes `..` from a path like `realpath`, even through missing directories. In a playbook in `molecule/default`,

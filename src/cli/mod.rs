@@ -374,8 +374,7 @@ fn print_version(name: &str, program: &Path) -> ExitCode {
 /// Resolves a program's name on `PATH`; a path becomes absolute.
 fn found(program: &Path) -> PathBuf {
     let is_name = program.components().count() == 1;
-    let folders = std::env::var_os("PATH").filter(|_| is_name).unwrap_or_default();
-    let there = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
+    let there = is_name.then(|| crate::paths::on_path(program)).flatten();
     there.unwrap_or_else(|| crate::paths::absolute(program))
 }
 

@@ -13,6 +13,7 @@ use super::module::Resolution;
 use super::plugins;
 use super::routing::{Route, route};
 use crate::error::{did_you_mean, nearest};
+use crate::paths::on_path;
 use crate::playbook::Files;
 use crate::settings::Rejected;
 
@@ -166,7 +167,7 @@ impl Modules {
     pub fn controller_python(&self) -> String {
         let usual = || {
             let system = PathBuf::from("/usr/bin/python3");
-            if system.is_file() { system } else { plugins::on_path("python3").unwrap_or(system) }
+            if system.is_file() { system } else { on_path(Path::new("python3")).unwrap_or(system) }
         };
         let own = self.ansible_core().and_then(|core| core.python.clone());
         own.unwrap_or_else(usual).display().to_string()

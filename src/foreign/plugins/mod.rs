@@ -27,6 +27,7 @@ use windlass_vault::Secrets;
 use super::finder::Modules;
 use super::not_installed;
 use super::routing::Route;
+use crate::paths::on_path;
 use cache::Cache;
 use helper::{Helper, Refusal, Setup};
 use lasting::Lasting;
@@ -129,7 +130,7 @@ impl PythonPlugins {
         let made = self.setup.get_or_init(|| {
             let core = self.modules.ansible_core();
             let own = core.and_then(|core| core.python.clone());
-            let Some(python) = own.or_else(|| on_path("python3")) else {
+            let Some(python) = own.or_else(|| on_path(Path::new("python3"))) else {
                 return Err(format!("there is no Python on this machine, and {}", self.modules.without_core()));
             };
             let collections = self.modules.collection_roots();
@@ -337,11 +338,6 @@ impl PythonPlugins {
 
 fn no_questions(_: &Json) -> Result<Json, String> {
     Err("this plugin cannot ask for variables".to_owned())
-}
-
-pub(super) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
 /// Plugin files in a directory, sorted.
