@@ -472,25 +472,28 @@ async fn noisy_login_shell_tolerated() {
 }
 
 #[tokio::test]
-async fn noexec_directory_skipped() {
+async fn noexec_and_full_directories_skipped() {
     if !available() {
         return;
     }
-    let sshd = Sshd::start("LogLevel INFO");
-    let noexec = sshd.path("noexec");
-    fs::create_dir(&noexec).unwrap();
-    if !Command::new("mount").args(["-t", "tmpfs", "-o", "noexec", "tmpfs"]).arg(&noexec).status().unwrap().success() {
-        windlass_testing::lacks("mount");
-        return;
+    for option in ["noexec", "size=128k"] {
+        let sshd = Sshd::start("LogLevel INFO");
+        let folder = sshd.path("folder");
+        fs::create_dir(&folder).unwrap();
+        let mut mount = Command::new("mount");
+        if !mount.args(["-t", "tmpfs", "-o", option, "tmpfs"]).arg(&folder).status().unwrap().success() {
+            windlass_testing::lacks("mount");
+            return;
+        }
+        let target = Arc::new(Target { remote_tmp: folder.display().to_string(), ..target(&sshd) });
+        let pool = pool();
+        let answer = pool.run(&target, call("ping", json!({}))).await;
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
+        pool.close().await;
+        run(Command::new("umount").arg(&folder));
+        answer.unwrap();
+        assert!(left.is_empty(), "{option}: {left:?}");
     }
-    let target = Arc::new(Target { remote_tmp: noexec.display().to_string(), ..target(&sshd) });
-    let pool = pool();
-    let answer = pool.run(&target, call("ping", json!({}))).await;
-    let found: Vec<_> = fs::read_dir(&noexec).unwrap().collect();
-    pool.close().await;
-    run(Command::new("umount").arg(&noexec));
-    answer.unwrap();
-    assert!(found.is_empty(), "{found:?}");
 }
 
 /// Every login gets a namespace with empty folders that are mounted noexec.
@@ -564,28 +567,6 @@ async fn remote_tmp_with_variables_is_expanded_and_never_evaluated() {
         pool.close().await;
     }
     assert!(!evil.exists() && !sshd.path("home/evil").exists());
-}
-
-#[tokio::test]
-async fn full_directory_skipped() {
-    if !available() {
-        return;
-    }
-    let sshd = Sshd::start("LogLevel INFO");
-    let full = sshd.path("full");
-    fs::create_dir(&full).unwrap();
-    if !Command::new("mount").args(["-t", "tmpfs", "-o", "size=128k", "tmpfs"]).arg(&full).status().unwrap().success() {
-        windlass_testing::lacks("mount");
-        return;
-    }
-    let target = Arc::new(Target { remote_tmp: full.display().to_string(), ..target(&sshd) });
-    let pool = pool();
-    let answer = pool.run(&target, call("ping", json!({}))).await;
-    let left: Vec<_> = fs::read_dir(&full).unwrap().collect();
-    pool.close().await;
-    run(Command::new("umount").arg(&full));
-    answer.unwrap();
-    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]
