@@ -54,7 +54,7 @@ release: setup
 dist: setup
 	tools/dist
 
-# The program that users run is optimised, has both executors, and aborts on panics. Without `--workspace`, cargo would
+# The program that users run is optimised and has both executors, which abort on panics. Without `--workspace`, cargo would
 # compile the test with fewer features of the dependencies, and them again.
 # Optimising it all the way would take many minutes more, and resist no other attacks.
 hostile-release: export CARGO_PROFILE_RELEASE_LTO := off

@@ -1,4 +1,4 @@
-//! Addresses of nodes: networks that stay, nodes that move, and hosts that report those of others.
+//! Addresses of nodes: networks that keep theirs, nodes that move, and hosts that report addresses of others.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a reset and the removal of components or nodes take away, and what they leave to others.
+//! Reset, removal of components and removal of nodes: the state that they delete, and the state of others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
