@@ -49,6 +49,9 @@ const KEYWORDS: &[&str] = &[
     "until",
 ];
 
+/// Keywords whose literals a task with `no_log` hides, like its arguments.
+const HIDDEN: &[&str] = &["environment", "loop"];
+
 /// Time spent in each callback, and the number of its events.
 pub(super) type Costs = Arc<Mutex<Vec<(String, Duration, u64)>>>;
 
@@ -482,12 +485,13 @@ fn of_recap(recap: &Recap) -> Call {
     Call::new("v2_playbook_on_stats", json!([["stats", stats]]))
 }
 
-/// A task as data for its stand-in. Arguments and keywords are those written, masked.
+/// A task as data for its stand-in. Arguments and keywords are those written, masked; a task with `no_log` has no
+/// arguments, environment or items.
 fn described(event: &Masked, task: &Task, label: &str, ids: &Ids) -> Value {
     let hidden = task.may_be_hidden();
     let arguments = task.args.iter().filter(|_| !hidden).map(|(key, node)| (key.to_text(), node.to_json()));
     let mut fields = Map::new();
-    for name in KEYWORDS {
+    for name in KEYWORDS.iter().filter(|name| !(hidden && HIDDEN.contains(name))) {
         if let Some(node) = task.keyword(name) {
             fields.insert((*name).to_owned(), node.to_json());
         }
@@ -503,7 +507,9 @@ fn described(event: &Masked, task: &Task, label: &str, ids: &Ids) -> Value {
     fields.insert("listen".to_owned(), json!(task.listen));
     if let Some((lookup, terms)) = &task.with_lookup {
         fields.insert("loop_with".to_owned(), lookup.as_str().into());
-        fields.insert("loop".to_owned(), terms.to_json());
+        if !hidden {
+            fields.insert("loop".to_owned(), terms.to_json());
+        }
     }
     let mut about = json!({
         "id": task.id,
