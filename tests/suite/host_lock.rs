@@ -301,6 +301,31 @@ fn one_machine_under_thirty_names_neither_waits_for_itself_nor_loses_a_line() {
     assert_eq!(text.lines().count(), 30, "{text}");
 }
 
+#[test]
+fn file_that_root_and_its_owner_edit_at_once_loses_no_line() {
+    if !in_own_namespace("file_that_root_and_its_owner_edit_at_once_loses_no_line") || !windlass_testing::has("sudo") {
+        return;
+    }
+    let machine = Machine::new(&names(8));
+    let folder = Path::new("/dev/shm/of-games");
+    fs::create_dir(folder).unwrap();
+    let file = folder.join("lines");
+    fs::write(&file, "").unwrap();
+    let owned = Command::new("chown").args(["-R", "games"]).arg(folder).status().unwrap();
+    assert!(owned.success());
+    let task = format!(
+        "lineinfile: {{path: {}, line: '{{{{ inventory_hostname }}}} {{{{ item }}}}'}}\n      loop: [1, 2, 3, 4, 5]\n      \
+         become: true\n      become_user: \"{{{{ inventory_hostname in groups.all[:4] and 'root' or 'games' }}}}\"",
+        file.display()
+    );
+    machine.playbook("lines.yml", &task);
+    let (code, said) = machine.start(&["playbook", "lines.yml", "-f", "8"]).ends();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("edited although"), "{said}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 40, "{text}");
+}
+
 /// Starts a job that runs until it may end, in a run that ends at once. Returns the number of the job's process.
 fn start_job(machine: &Machine, limit: u64) -> String {
     let (begun, go) = (machine.path("begun"), machine.path("go"));

@@ -2,6 +2,8 @@
 //!
 //! The lock is not on the file itself, which is replaced on writing. It is on a file in the private directory, named
 //! after the target's directory (device and inode) and name. Releasing the lock removes that file.
+//!
+//! Each user has a separate private directory. So a file that other users than root can write is locked itself, too.
 
 use std::{
     path::Path,
@@ -11,7 +13,7 @@ use std::{
 
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, FlockOperation, flock, fstat, statat, unlinkat},
+    fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, open, stat, statat, unlinkat},
 };
 use sha1::{Digest, Sha1};
 
@@ -20,10 +22,14 @@ use crate::{Failure, Host};
 
 /// Time to wait for a file, unless the task has a shorter limit of its own.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// Time to wait for another user's task. Whoever can read the file can hold that lock for as long as they like.
+const OTHER_USER: Duration = Duration::from_secs(10);
 
-/// Exclusive access to a file among all executors of its user. Dropping it releases the file.
+/// Exclusive access to a file among all executors. Dropping it releases the file.
 pub(crate) struct FileLock {
     _held: Option<Held>,
+    /// The file as it was before the edit, which other users lock.
+    _itself: Option<OwnedFd>,
 }
 
 struct Held {
@@ -33,19 +39,21 @@ struct Held {
 }
 
 impl FileLock {
-    /// Waits until no other module of this user edits the file. Follows links like the modules do.
+    /// Waits until no other module edits the file. Follows links like the modules do.
     pub(crate) fn take(path: &Path, host: &Host) -> Result<FileLock, Failure> {
-        let directory = match place::open() {
-            Ok(directory) => directory,
+        let held = match place::open() {
+            Ok(directory) => Some(Held::within(directory, path, host, DEADLINE)?),
             Err(reason) => {
                 host.warn(format!("{} is edited without a lock: {reason}.", path.display()));
-                return Ok(FileLock { _held: None });
+                None
             }
         };
-        FileLock::within(directory, path, host, DEADLINE)
+        Ok(FileLock { _held: held, _itself: lock_itself(path, host, OTHER_USER)? })
     }
+}
 
-    fn within(directory: OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<FileLock, Failure> {
+impl Held {
+    fn within(directory: OwnedFd, path: &Path, host: &Host, limit: Duration) -> Result<Held, Failure> {
         let name = format!("file-{}", identity(path));
         let refuse = |reason: String| Failure::new(format!("{} could not be locked: {reason}.", path.display()));
         let open = || place::file(&directory, &name).map_err(|error| refuse(crate::process::reason(&error)));
@@ -55,7 +63,7 @@ impl FileLock {
             host.check_cancelled()?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if is_named(&file, &directory, &name) => {
-                    return Ok(FileLock { _held: Some(Held { directory, name, _file: file }) });
+                    return Ok(Held { directory, name, _file: file });
                 }
                 // The previous holder removed the file meanwhile.
                 Ok(()) => file = open()?,
@@ -79,10 +87,51 @@ impl Drop for Held {
     }
 }
 
+/// Locks a file that other users than root can write. After the time limit, the edit goes on with a warning.
+fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<OwnedFd>, Failure> {
+    let deadline = Instant::now() + limit;
+    while let Some(file) = opened(path) {
+        host.check_cancelled()?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if stat(path).is_ok_and(|named| is_same(&file, &named)) => return Ok(Some(file)),
+            // The previous holder replaced the file meanwhile.
+            Ok(()) | Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Ok(()) | Err(rustix::io::Errno::WOULDBLOCK) => {
+                let seconds = limit.as_secs();
+                host.warn(format!(
+                    "{} is edited although another user's process has held its lock for {seconds} s.",
+                    path.display()
+                ));
+                break;
+            }
+            // The file system has no locks.
+            Err(_) => break,
+        }
+    }
+    Ok(None)
+}
+
+/// The file, if it is a regular one that other users than root can write.
+fn opened(path: &Path) -> Option<OwnedFd> {
+    let is_shared = |found: &Stat| {
+        FileType::from_raw_mode(found.st_mode).is_file() && (found.st_uid != 0 || found.st_mode & 0o022 != 0)
+    };
+    stat(path).ok().filter(is_shared)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::empty()).ok()?;
+    fstat(&file).ok().filter(is_shared)?;
+    Some(file)
+}
+
 /// Whether the name in the directory still refers to this file.
 fn is_named(file: &OwnedFd, directory: &OwnedFd, name: &str) -> bool {
-    let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    named.is_ok_and(|named| fstat(file).is_ok_and(|own| (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)))
+    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|named| is_same(file, &named))
+}
+
+fn is_same(file: &OwnedFd, named: &Stat) -> bool {
+    fstat(file).is_ok_and(|own| (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino))
 }
 
 /// Identity of a file: the same text for every path to it, even if the file does not exist.
@@ -120,12 +169,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let host = Host::alone();
         let path = directory.path().join("hosts");
-        let first = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
-        let late = FileLock::within(locks(directory.path()), &path, &host, Duration::ZERO);
+        let first = Held::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
+        let late = Held::within(locks(directory.path()), &path, &host, Duration::ZERO);
         let message = late.err().unwrap().message;
         assert!(message.contains("hosts could not be locked: another task has been editing it"), "{message}");
         drop(first);
-        FileLock::within(locks(directory.path()), &path, &host, Duration::ZERO).unwrap();
+        Held::within(locks(directory.path()), &path, &host, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn file_of_other_users_is_locked_itself_for_a_bounded_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes");
+        std::fs::write(&path, "").unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        mode(0o666);
+        let host = Host::alone();
+        let first = lock_itself(&path, &host, Duration::ZERO).unwrap().expect("a lock");
+        assert!(lock_itself(&path, &host, Duration::ZERO).unwrap().is_none());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        mode(0o666);
+        lock_itself(&path, &host, Duration::ZERO).unwrap().expect("a lock on the file that took its place");
+        drop(first);
     }
 
     #[test]
@@ -138,7 +204,7 @@ mod tests {
                 scope.spawn(|| {
                     let host = Host::alone();
                     for _ in 0..50 {
-                        let _lock = FileLock::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
+                        let _lock = Held::within(locks(directory.path()), &path, &host, DEADLINE).unwrap();
                         assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                         inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
                     }
