@@ -28,7 +28,7 @@ impl Http {
         if !checksum.is_empty() {
             arguments["checksum"] = checksum.into();
         }
-        self.run("get_url", url, "cannot be fetched", &arguments).map(drop)
+        run("get_url", url, arguments).map(drop)
     }
 
     /// Reads a URL. The answer has `status` and the headers; its `content` is text.
@@ -40,7 +40,7 @@ impl Http {
             "status_code": accepted,
             "return_content": true,
         });
-        self.run("uri", url, "cannot be fetched", &arguments)
+        run("uri", url, arguments)
     }
 
     /// Sends a JSON document; any answer with a status from 200 to 299 is a success.
@@ -54,19 +54,33 @@ impl Http {
             "timeout": self.timeout,
             "status_code": accepted,
         });
-        self.run("uri", url, "did not accept the report", &arguments).map(drop)
-    }
-
-    /// Runs a module; `failure` is the verb of the error's sentence.
-    fn run(self, name: &str, url: &str, failure: &str, arguments: &Value) -> Result<Value> {
-        request(name, arguments).map_err(|reason| Error::new(format!("`{url}` {failure}: {reason}")))
+        // The path of a webhook is often all that it takes to use it, so messages name the server alone.
+        let server = server_of(url);
+        let fail = |reason: String| format!("`{server}` did not accept the report: {}", reason.replace(url, server));
+        request("uri", arguments).map(drop).map_err(|reason| Error::new(fail(reason)))
     }
 }
 
+fn run(module: &str, url: &str, arguments: Value) -> Result<Value> {
+    request(module, arguments).map_err(|reason| Error::new(format!("`{url}` cannot be fetched: {reason}")))
+}
+
+/// Scheme, host and port of a URL, without a user or a path.
+fn server_of(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |colon| colon + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |length| start + length);
+    let host = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    if host == start { &url[..end] } else { &url[host..end] }
+}
+
+/// Lowest rate of an answer in bytes per second, after its first minute. Nobody may keep a command for ever.
+const SLOWEST: u64 = 16 << 10;
+
 /// Result of a module for HTTP on this machine. Fails with the module's message.
-pub(crate) fn request(module: &str, arguments: &Value) -> std::result::Result<Value, String> {
+pub(crate) fn request(module: &str, mut arguments: Value) -> std::result::Result<Value, String> {
     let module = registry::find(module).ok_or_else(|| format!("there is no module {module}"))?;
-    let answer = windlass_modules::run(module, arguments, &Host::alone());
+    arguments["_slowest"] = SLOWEST.into();
+    let answer = windlass_modules::run(module, &arguments, &Host::alone());
     match answer.get("failed").and_then(Value::as_bool) {
         Some(true) => {
             Err(without_codes(answer.get("msg").and_then(Value::as_str).unwrap_or("the request failed")).to_owned())
@@ -84,6 +98,17 @@ fn without_codes(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn server_has_no_secret_of_its_url() {
+        for (url, server) in [
+            ("https://hooks.example.com/services/T0/secret", "https://hooks.example.com"),
+            ("http://user:password@10.0.0.1:8080?token=secret", "10.0.0.1:8080"),
+            ("https://example.com", "https://example.com"),
+        ] {
+            assert_eq!(server_of(url), server);
+        }
+    }
 
     #[test]
     fn message_of_failed_request_has_no_list_of_codes() {

@@ -213,8 +213,11 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "Lock of an edited file",
-        "300 s",
-        &[("modules/src/host_lock/file.rs", "const DEADLINE: Duration = Duration::from_secs(300);")],
+        "300 s; 10 s",
+        &[
+            ("modules/src/host_lock/file.rs", "const DEADLINE: Duration = Duration::from_secs(300);"),
+            ("modules/src/host_lock/file.rs", "const OTHER_USER: Duration = Duration::from_secs(10);"),
+        ],
     ),
     (
         "Another process's lock on the packages of a host",
@@ -342,6 +345,16 @@ const DOCUMENTED: &[Row] = &[
             ("modules/src/facts/setup.rs", "args.seconds(\"gather_timeout\", 10)"),
         ],
     ),
+    (
+        "A Galaxy server, a registry, or another server of `bundle create`",
+        "60 s without a byte; after the first 60 s, the time of the answer at 16 KiB/s",
+        &[
+            ("src/cli/galaxy/state.rs", "unwrap_or(60)"),
+            ("src/http.rs", "const SLOWEST: u64 = 16 << 10;"),
+            ("modules/src/http/exchange.rs", "const START: Duration = Duration::from_secs(60);"),
+        ],
+    ),
+    ("Webhook of `reconcile`", "10 s", &[("src/cli/reconcile.rs", "const WEBHOOK: u64 = 10;")]),
     (
         "Each read from the HTTP server of a module",
         "10 s, 30 s, 60 s",
@@ -535,6 +548,10 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ),
     ("crates/ssh/src/attempts.rs", "FIRST_PAUSE", "shortest of the pauses that LONGEST_PAUSE bounds"),
     ("crates/lab/src/wait.rs", "PAUSE", "interval of attempts in the lab"),
+    ("crates/lab/src/lab.rs", "SECONDS_FOR_OTHERS", "another command of the lab"),
+    ("crates/lab/src/cgroup.rs", "SECONDS_TO_DIE", "end of a host of the lab"),
+    ("crates/lab/src/node.rs", "SECONDS_TO_BOOT", "start of a host of the lab"),
+    ("crates/lab/src/base.rs", "SECONDS_TO_BUILD", "another lab's build of the same base"),
     ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
     ("modules/src/serve/peer/send.rs", "PAUSE", "rest of a listener that cannot accept a connection"),
     ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
@@ -542,6 +559,9 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),
     ("modules/src/host_lock/flight.rs", "OLD", "age of results of other runs that may be removed"),
     ("src/executor/flight.rs", "STORED", "age at which an outcome of a run in pods needs no result on its host"),
+    ("src/engine/objects.rs", "LOST_NODE", "Kubernetes waits, and not the run"),
+    ("src/engine/objects.rs", "GRACE", "longer than the stop of a run, which has a row"),
+    ("modules/src/become_user/start.rs", "USUAL_TIMEOUT", "the control machine always sends the time for `become`"),
     ("modules/src/files/sweep.rs", "YOUNG", "age of temporary files that may be removed"),
 ];
 
@@ -562,7 +582,9 @@ const SECONDS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn duration_in_the_code_is_documented() {
-    let constant = Regex::new(r"const ([A-Z_]+): (?:std::time::)?Duration = [^;]+;").unwrap();
+    let constant =
+        Regex::new(r"(?:const ([A-Z_]+): (?:std::time::)?Duration|[sS]econds.*\nconst ([A-Z_]+): u(?:64|32)) = [^;]+;");
+    let constant = constant.unwrap();
     let literal = Regex::new(r"Duration::from_secs\([0-9_]+\)").unwrap();
     let mut missing = Vec::new();
     for file in rust_files(&["src", "crates", "modules/src"]) {
@@ -579,7 +601,8 @@ fn duration_in_the_code_is_documented() {
             .collect();
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for found in constant.captures_iter(text) {
-            let is_other = OTHERS.iter().any(|(file, name, _)| *file == shown && *name == &found[1]);
+            let name = found.get(1).or(found.get(2)).unwrap().as_str();
+            let is_other = OTHERS.iter().any(|(file, other, _)| *file == shown && *other == name);
             if !is_other && !places.iter().any(|code| found[0].ends_with(code)) {
                 missing.push(format!("{shown}: {}", &found[0]));
             }

@@ -17,7 +17,7 @@ use ureq::{
 use super::{
     certificates::{self, Trusted},
     credentials,
-    exchange::{Payload, Request, Response},
+    exchange::{Patience, Payload, Request, Response},
     failure::{explain, is_refused},
     forward::Forwarding,
     host_names::HostNames,
@@ -40,6 +40,8 @@ const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 pub(crate) struct Client {
     agent_name: String,
     timeout: Duration,
+    /// Bytes per second below which a body is given up, if anything but silence is too slow.
+    slowest: Option<u64>,
     use_proxy: bool,
     /// Proxy and exempt servers, instead of the environment's settings.
     proxy: Option<(String, String)>,
@@ -99,6 +101,7 @@ impl Client {
         Ok(Client {
             agent_name: args.str("http_agent").unwrap_or("ansible-httpget").to_owned(),
             timeout: args.seconds("timeout", 10).max(Duration::from_secs(1)),
+            slowest: args.int("_slowest").and_then(|rate| u64::try_from(rate).ok()),
             use_proxy: args.maybe_bool("use_proxy").unwrap_or(true),
             proxy: None,
             instead: None,
@@ -124,6 +127,7 @@ impl Client {
         Ok(Client {
             agent_name: service.agent_name,
             timeout: service.timeout,
+            slowest: None,
             use_proxy: true,
             proxy: service.proxy,
             instead: service.instead,
@@ -273,7 +277,8 @@ impl Client {
             answer = send()?;
         }
         let answer = answer.map_err(|error| explain(error, address, through.as_deref(), self.timeout))?;
-        Ok(Response::of(answer, url, self.decompress, self.timeout))
+        let patience = Patience { silence: self.timeout, slowest: self.slowest };
+        Ok(Response::of(answer, url, self.decompress, patience))
     }
 
     /// The route to a server. Requests to the same server as before reuse its connections.

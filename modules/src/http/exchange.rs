@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use flate2::read::MultiGzDecoder;
@@ -82,7 +82,7 @@ pub(crate) struct Response {
 
 impl Response {
     /// A response from a server.
-    pub(super) fn of(answer: http::Response<Body>, url: String, decompress: bool, timeout: Duration) -> Response {
+    pub(super) fn of(answer: http::Response<Body>, url: String, decompress: bool, patience: Patience) -> Response {
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut cookies = Vec::new();
         for (name, value) in answer.headers() {
@@ -109,7 +109,7 @@ impl Response {
         };
         let packed =
             decompress && find("content-encoding").is_some_and(|encoding| encoding.eq_ignore_ascii_case("gzip"));
-        let body = Patient { body: answer.into_body().into_reader(), timeout };
+        let body = Patient { body: answer.into_body().into_reader(), patience, begun: Instant::now(), received: 0 };
         let body: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(body)) } else { Box::new(body) };
         Response { status: status.as_u16(), message, headers, cookies, url, body }
     }
@@ -139,32 +139,64 @@ impl Response {
     }
 }
 
+/// Time that a body may take without a rate.
+const START: Duration = Duration::from_secs(60);
+
+/// Time that a server may take for a body.
+pub(super) struct Patience {
+    /// Without a byte.
+    pub(super) silence: Duration,
+    /// Lowest rate of the whole in bytes per second, after its start.
+    pub(super) slowest: Option<u64>,
+}
+
 /// A body whose errors describe the cause.
 struct Patient<R> {
     body: R,
-    timeout: Duration,
+    patience: Patience,
+    begun: Instant,
+    received: u64,
 }
 
 impl<R: Read> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.body.read(buffer).map_err(|error| {
+        if let Some(slowest) = self.patience.slowest
+            && self.begun.elapsed().saturating_sub(START).as_secs().saturating_mul(slowest) > self.received
+        {
+            let text = format!("the server sends fewer than {slowest} bytes a second");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        let count = self.body.read(buffer).map_err(|error| {
             let silent = error.kind() == io::ErrorKind::TimedOut
                 || error.get_ref().is_some_and(|inner| matches!(inner.downcast_ref(), Some(Error::Timeout(_))));
             if silent {
-                let text = format!("the server was silent for {} seconds", self.timeout.as_secs());
+                let text = format!("the server was silent for {} seconds", self.patience.silence.as_secs());
                 return io::Error::new(io::ErrorKind::TimedOut, text);
             }
             if error.kind() == io::ErrorKind::UnexpectedEof {
                 return io::Error::new(error.kind(), "the server closed the connection before it had sent everything");
             }
             error
-        })
+        })?;
+        self.received += count as u64;
+        Ok(count)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn body_that_comes_too_slowly_is_given_up() {
+        let patience = || Patience { silence: Duration::from_secs(10), slowest: Some(1024) };
+        let begun = Instant::now().checked_sub(START + Duration::from_secs(20)).unwrap();
+        let mut slow = Patient { body: io::repeat(0), patience: patience(), begun, received: 10 * 1024 };
+        let error = slow.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(error.to_string(), "the server sends fewer than 1024 bytes a second");
+        let mut fast = Patient { body: io::repeat(0), patience: patience(), begun, received: 30 * 1024 };
+        assert_eq!(fast.read(&mut [0; 10]).unwrap(), 10);
+    }
 
     fn followed(follow: Follow, method: &str, status: u16) -> Option<String> {
         let request = Request { method: method.into(), follow, ..Request::default() };

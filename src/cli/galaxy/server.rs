@@ -165,7 +165,7 @@ impl Server {
             "status_code": [200, 404],
         });
         let fail = |reason: String| Error::new(format!("{address} cannot be read: {reason}"));
-        let answer = request("uri", &arguments).map_err(fail)?;
+        let answer = request("uri", arguments).map_err(fail)?;
         if answer.get("status").and_then(Value::as_u64) == Some(404) {
             return Ok(None);
         }
@@ -199,7 +199,7 @@ impl Server {
             "validate_certs": self.check_certificates,
             "_limit": size.min(LARGEST_ARCHIVE),
         });
-        request("get_url", &arguments).map(drop).map_err(Error::new)
+        request("get_url", arguments).map(drop).map_err(Error::new)
     }
 
     /// Downloads a URL to a file, up to [`LARGEST_ARCHIVE`].
@@ -222,7 +222,7 @@ impl Server {
             "validate_certs": self.check_certificates,
             "_limit": LARGEST_ARCHIVE,
         });
-        request("get_url", &arguments).map(drop).map_err(Error::new)
+        request("get_url", arguments).map(drop).map_err(Error::new)
     }
 }
 
