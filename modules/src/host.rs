@@ -21,11 +21,11 @@ pub trait Sink: Send + Sync {
     /// Sends an event with its bytes.
     fn event(&self, event: Event, blob: &[u8]);
 
-    /// The bytes of a controller's content, requested if they did not come with the task.
+    /// Bytes of a content of the controller. Requests them if they did not come with the task.
     fn content(&self, index: usize) -> Result<Box<dyn Read>, Failure>;
 
-    /// Like [`Sink::content`], for a caller that stores the whole content and can begin again: another host may send
-    /// it, and may fail.
+    /// Like [`Sink::content`], for a caller that stores the whole content. The bytes may come from another host; if
+    /// that fails, the caller must begin again.
     fn whole_content(&self, index: usize) -> Result<Box<dyn Read>, Failure> {
         self.content(index)
     }
@@ -35,7 +35,7 @@ pub trait Sink: Send + Sync {
         false
     }
 
-    /// Keeps a content that was stored in this file for other hosts.
+    /// Keeps a content, now stored in this file, so that other hosts can fetch it.
     fn keep_content(&self, _index: usize, _file: &File) {}
 }
 

@@ -19,9 +19,9 @@ pub const LARGEST_FILE: u64 = 64 << 20;
 /// Interval at which a wait for a pipe or device looks for an interruption.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whether waits for pipes and devices end.
+/// Whether [`interrupt`] has been called.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// Whether such a wait has ended early.
+/// Whether [`interrupt`] has ended a wait.
 static HAS_ENDED_ONE: AtomicBool = AtomicBool::new(false);
 
 /// Ends all waits for pipes and devices, now and later, because the program ends. Such reads fail.
@@ -29,7 +29,7 @@ pub fn interrupt() {
     IS_OVER.store(true, Ordering::Release);
 }
 
-/// Whether [`interrupt`] has been called. The caller gives up a wait for it.
+/// Whether [`interrupt`] has been called. If so, the caller must stop waiting, and [`was_interrupted`] reports it.
 pub(crate) fn is_interrupted() -> bool {
     let is_over = IS_OVER.load(Ordering::Acquire);
     HAS_ENDED_ONE.fetch_or(is_over, Ordering::AcqRel);

@@ -37,9 +37,9 @@ pub use run::run;
 const NAME: &str = "windlass-guard";
 /// Time between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// Maximum time for [`end`] to wait until a process that starts is on the list.
+/// Maximum time for [`end`] to wait until processes that are being started are on the list.
 const STARTING: Duration = Duration::from_secs(1);
-/// Bytes of a record: whether something is added, its kind, its number, and the start of a process.
+/// Size of a record in bytes: whether it adds or removes, the kind of entry, the id, and the start time of a process.
 const RECORD: usize = 14;
 
 /// Something that must not outlive its owner.
@@ -55,7 +55,7 @@ enum Entry {
 struct Guard {
     /// Verb of this program that runs a guard.
     verb: OsString,
-    /// Input that ends with the controller; only watched.
+    /// Standard input, which closes when the controller ends. The guard never reads it.
     channel: Option<OwnedFd>,
     running: Option<Started>,
     entries: BTreeSet<Entry>,
@@ -95,8 +95,8 @@ pub fn end() {
     }
 }
 
-/// Lets no process start from now on, also when called again. Returns whether every process that was starting is on the
-/// list; after [`STARTING`] it gives up.
+/// Prevents further starts of processes, and waits at most [`STARTING`] for starts under way. Returns whether all of
+/// them are on the list. May be called again.
 fn close_starts() -> bool {
     let deadline = Instant::now() + STARTING;
     while !CLOSED.load(Ordering::Acquire) {

@@ -17,7 +17,7 @@ pub struct Process {
 struct Row {
     process: Process,
     parent: i32,
-    /// Whether it has not ended; a process that has ended stays in the table until its parent notices.
+    /// Whether the process still runs. One that has ended stays in the table until its parent reaps it.
     is_running: bool,
 }
 
@@ -40,7 +40,7 @@ impl Process {
         (id > 1).then(|| Row::of(id)).flatten().map(|row| row.process)
     }
 
-    /// Whether it has not ended.
+    /// Whether the process still runs.
     pub(crate) fn is_running(self) -> bool {
         self.id > 1 && Row::of(self.id).is_some_and(|row| row.is_running && row.process == self)
     }

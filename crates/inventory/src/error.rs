@@ -8,7 +8,7 @@ use windlass_yaml::Span;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text is meaningless in an inventory.
+    /// Text without a meaning in an inventory.
     #[error("{}", render(span, message, hint.as_deref()))]
     Meaning {
         /// The problem in one sentence.

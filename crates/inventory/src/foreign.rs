@@ -29,11 +29,11 @@ pub trait ForeignPlugins: Debug + Send + Sync {
 pub struct VarsOwner<'a> {
     /// Directory of an inventory source, or of the playbook.
     pub directory: &'a Path,
-    /// Whether it is a group.
+    /// Whether the owner is a group; otherwise it is a host.
     pub is_group: bool,
-    /// Its name.
+    /// Name of the group or host.
     pub name: &'a str,
-    /// Secrets for what is encrypted.
+    /// Secrets that decrypt its variables.
     pub secrets: &'a Secrets,
 }
 
@@ -78,7 +78,7 @@ pub struct Configured<'a> {
     pub plugin: &'a str,
     /// The file.
     pub path: &'a Path,
-    /// Secrets for what is encrypted in it.
+    /// Secrets that decrypt values in the file.
     pub secrets: &'a Secrets,
     /// Variables of the command line.
     pub extra_vars: &'a Mapping,

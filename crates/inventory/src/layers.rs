@@ -48,7 +48,7 @@ pub enum LayerOrigin {
     },
 }
 
-/// The origin for people, without the path of a file.
+/// Formats the origin for messages, without the path of a file.
 impl fmt::Display for LayerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let beside = |place: &Place| match place {

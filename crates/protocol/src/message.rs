@@ -104,12 +104,13 @@ pub struct Request<V> {
 /// Identity of a request in a run of several processes. Its result stays on the host until the run has recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flight {
-    /// Id in the run, [`Flight::ID`] hex digits. Another process sends the same request with the same id.
+    /// Id of the request, in [`Flight::ID`] hex digits. Every process of the run derives the same id for the same
+    /// request.
     pub id: String,
     /// Requests whose results the run has recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settled: Vec<String>,
-    /// Runs the request although it has run: its result is known, and the user wants it again.
+    /// Runs the request again although the host has its result, because the user asked for that.
     #[serde(default)]
     pub again: bool,
     /// Set if another process is likely to have sent the request.

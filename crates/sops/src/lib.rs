@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use rules::Rules;
 use value::Encrypted;
 
-/// Name of the mapping in which sops keeps what it needs.
+/// Name of the mapping with sops' metadata: keys, MAC and rules.
 const METADATA: &str = "sops";
 /// Begins a MAC that covers encrypted values only: SHA-256 of `sops`.
 const ONLY_ENCRYPTED: &str = "8a3fd2ad54ce66527b1034f3d147be0b0b975b3bf44f72c6fdadec8176f27d69";

@@ -24,7 +24,7 @@ pub(crate) const STEPS: u64 = if cfg!(test) { 500_000 } else { 500_000_000 };
 /// Deepest nesting of values in a namespace.
 const DEPTH: usize = 1_000;
 
-/// Size that [`work`] counts for a value beside its text, in bytes.
+/// Size in bytes that [`work`] counts for a value in addition to its text.
 const VALUE: usize = 32;
 
 /// Limits on what one evaluation makes.
@@ -89,7 +89,7 @@ pub(crate) fn work<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<()
     Ok(())
 }
 
-/// Takes an amount from the work that is left, for what a filter is about to make, in bytes.
+/// Subtracts bytes that a filter is about to produce from the remaining work. Fails if too little remains.
 pub(crate) fn take(amount: usize) -> Result<(), Error> {
     let limits = CURRENT.get();
     let Some(left) = limits.work else { return Ok(()) };

@@ -62,7 +62,7 @@ const MAX_DEPTH: usize = 100;
 
 struct Reader<'a> {
     rest: &'a str,
-    /// Words accepted beside Python's own.
+    /// Words accepted in addition to Python's own.
     words: &'a [(&'a str, PythonLiteral)],
     depth: usize,
 }

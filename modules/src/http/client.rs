@@ -172,7 +172,7 @@ impl Client {
         let login = address.credentials.clone().or_else(|| self.credentials.clone());
         let mut authorization = self.first_authorization(&login, &request, &address, host);
         let origin = (address.scheme.clone(), address.authority.clone());
-        // Another server never gets the credentials, and nobody gets them without TLS that had to have it.
+        // Credentials never go to another server after a redirect, nor from https to http.
         let is_ours =
             |target: &Address| origin.1 == target.authority && (origin.0 == target.scheme || target.scheme == "https");
         for _ in 0..=MAX_REDIRECTS {

@@ -115,8 +115,8 @@ impl Pipes {
         })
     }
 
-    /// Feeds and reads until the process has ended. A background process may keep the pipes open; they are closed once
-    /// the process itself has ended and no more output arrives.
+    /// Writes input and reads output until the process has ended. A background process may keep the pipes open; they
+    /// are closed once the process itself has ended and no more output arrives.
     pub(super) fn pump(
         mut self,
         host: &Host,
@@ -215,7 +215,7 @@ fn non_blocking(descriptor: OwnedFd) -> Result<File, Failure> {
     Ok(File::from(descriptor))
 }
 
-/// A stream, or the two ends of an overlong one.
+/// Captured output: the whole stream, or the beginning and the end of one that exceeds the limit.
 pub(super) struct Kept {
     keep: usize,
     head: Vec<u8>,

@@ -76,7 +76,7 @@ pub(super) fn once(
     }
 }
 
-/// Whether a request may have been sent, and must not run twice.
+/// Whether a lost process may have sent the request, and running it twice could do harm.
 fn must_know(flight: &Flight) -> bool {
     flight.former.is_some_and(|former| !former.repeats)
 }

@@ -60,7 +60,7 @@ fn kept(argument: &Value) -> Result<Value, Error> {
     if plain::is_mutable(argument) { Ok(argument.clone()) } else { plain::plain(argument) }
 }
 
-/// Attributes of a value beside its keys: `.real` of numbers, the parts of dates.
+/// Attributes of a value other than its keys: `.real` of numbers, the parts of dates.
 pub(crate) fn attribute(value: &Value, name: &str) -> Option<Value> {
     match (value.kind(), name) {
         (ValueKind::Number, "real") => Some(value.clone()),

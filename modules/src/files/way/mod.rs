@@ -108,17 +108,17 @@ impl Place {
         self.directory.as_fd()
     }
 
-    /// The last name.
+    /// Last component of the path.
     pub(crate) fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The file at the end, if it exists.
+    /// The file that the path leads to, if it exists.
     pub(crate) fn node(&self) -> Option<&File> {
         self.node.as_ref()
     }
 
-    /// Metadata of the file at the end; an error if it does not exist.
+    /// Metadata of the file that the path leads to; an error if it does not exist.
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
         self.existing()?.metadata()
     }

@@ -84,7 +84,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Fills the sealed piece.
+    /// Reads the bytes of an encrypted piece. Fails if the sender is silent, too slow, or the request is cancelled.
     fn receive(&mut self, piece: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         let mut heard = Instant::now();
