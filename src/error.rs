@@ -236,8 +236,7 @@ pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
     }
 }
 
-/// Asks for the candidate nearest to a misspelt word; `None` if none is near. A third of the word may differ: of a
-/// larger part, the candidate is another word.
+/// Suggests the candidate most similar to a misspelt word; `None` if more than a third of the word differs from each.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(word, word.chars().count() / 3, candidates)
 }

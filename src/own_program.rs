@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Variable with the process id of the program that starts a run, which gives that run a session of its own. Programs
-/// of that run inherit it, but not as children of that process.
+/// Variable with the process id of the program that starts a run in a session of its own. The run compares it with its
+/// parent's id, because further programs inherit the variable.
 pub(crate) const SESSION: &str = "WINDLASS_FLEET";
 
 /// Path of this program's file. If an upgrade has replaced it, the path leads to the file that is running.

@@ -29,7 +29,8 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps panics that end the program for its last sentence, where secrets are masked. Others are printed as usual.
+/// Installs a hook that keeps the message of a panic that ends the program. The final error prints it, with secrets
+/// masked. Other panics are printed as usual.
 pub(crate) fn install() {
     let usual = std::panic::take_hook();
     let wants_all = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");

@@ -5,18 +5,19 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Replaces a file by a new one beside it, which is on disk before it takes its place. A reader sees the old or the new
-/// text, and links are replaced, not followed.
+/// Replaces a file atomically: writes a new file beside it, flushes that to disk, and renames it. A reader sees the old
+/// or the new text. A link is replaced, not followed.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     put(path, text, mode, true)
 }
 
-/// Like [`replace`], for a text that may be lost with the power, with the mode of any new file.
+/// Like [`replace`], but does not flush: a power failure may lose the text. The file gets the default mode of new
+/// files.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     put(path, text, 0o666, false)
 }
 
-/// Writes an output that the user named. A link to a file stays, and a pipe or device gets the text itself.
+/// Writes an output file that the user named. Follows links. Writes directly to a pipe or device.
 pub(crate) fn output(path: &Path, text: &str) -> io::Result<()> {
     match fs::canonicalize(path) {
         Ok(path) if path.is_file() => write(&path, text),

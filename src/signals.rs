@@ -107,7 +107,7 @@ fn ignored() -> u64 {
     })
 }
 
-/// First signal that arrived. Work that blocked its thread meanwhile, for a program that it waited for, finds it here.
+/// First signal that arrived. Work that blocked its thread meanwhile, to wait for a program, reads it here afterwards.
 static ARRIVED: LazyLock<watch::Sender<Option<Signal>>> = LazyLock::new(|| watch::Sender::new(None));
 
 /// Waits for the first signal, unless it has arrived.
@@ -131,7 +131,7 @@ pub(crate) fn missed() -> Option<Signal> {
 
 /// Number of running [`until_signal`] calls, which end their work themselves.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-/// Whether there was such a call.
+/// Whether [`until_signal`] was ever called.
 static WAS_HANDLED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a handler has taken the signal, so that the work ends by itself.

@@ -191,8 +191,8 @@ impl HostFacts {
         read
     }
 
-    /// Reads a host's facts from a cache. They came from the host, so they are not trusted more. The cache knows which
-    /// ones are `free`, unless ansible-core wrote it; then every fact is that no built-in module reports.
+    /// Reads a host's facts from a cache. They came from the host, so they pass the same checks. The cache lists the
+    /// facts that are `free`. In a cache that ansible-core wrote, all facts are free that no built-in module reports.
     pub fn of_cache(facts: &Value, free: Option<HashSet<String>>) -> HostFacts {
         let mut read = HostFacts::accepted(facts, FactNames::Any);
         let is_free = |name: &str, value: &Value| match &free {
@@ -214,8 +214,8 @@ impl HostFacts {
         read
     }
 
-    /// Drops facts of other names. If facts of these names yield to variables of the project, all the rest do from now
-    /// on; otherwise, those that yielded still do.
+    /// Drops facts of other names. If facts of these names yield to variables of the project, all remaining facts do
+    /// from now on; otherwise, each keeps its precedence.
     pub(crate) fn limit(&mut self, names: FactNames) {
         self.kept.retain(|(name, value)| names.allow(name, value));
         if names.are_free() {

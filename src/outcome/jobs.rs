@@ -19,8 +19,8 @@ impl Jobs {
         known.insert((host.to_owned(), job.to_owned()), names);
     }
 
-    /// Names of the facts that a job may report. Another run may have started it. The host adds a dot and the number of
-    /// a process to the id that the run has chosen.
+    /// Names of the facts that a job may report; [`FactNames::OfJob`] for a job that another run started. `job` is the
+    /// id that the run has chosen; the host has added a dot and a process id.
     pub(crate) fn names(&self, host: &str, job: &str) -> FactNames {
         let job = job.split('.').next().unwrap_or(job);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,16 +13,16 @@ use super::{
     size_of_json,
 };
 
-/// Limit for what the tasks of one host leave behind, in bytes of memory: registered results, facts, also cached ones,
-/// variables of `set_fact` and `include_vars`, hosts of `add_host` and statistics of `set_stats`.
+/// Limit on the data that tasks of one host leave behind, in bytes of memory: registered results, facts (also cached
+/// ones), variables of `set_fact` and `include_vars`, hosts of `add_host` and statistics of `set_stats`.
 const HOST: usize = 512 << 20;
-/// Limit for all hosts of a run, in bytes of memory.
+/// The same limit for all hosts of a run.
 const RUN: usize = 4 << 30;
-/// Size of one host's results in memory from which on large values go to disk, in bytes.
+/// Size of one host's results in memory, in bytes, beyond which large values go to disk.
 const HOST_CROWDED: usize = 32 << 20;
 /// The same for all hosts of a run.
 const RUN_CROWDED: usize = 256 << 20;
-/// Size from which on a value is large, in bytes.
+/// Minimum size of a large value, in bytes.
 const LARGE: usize = 64 << 10;
 /// Part of the run's limit on disk that one host may take.
 const HOST_ON_DISK: usize = 4;

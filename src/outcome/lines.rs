@@ -20,7 +20,7 @@ impl Lines {
         windlass_template::data(Lines { text: text.clone(), lines })
     }
 
-    /// Memory beside that of the text, in bytes.
+    /// Memory in addition to that of the text, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.lines.len() * size_of::<Range<usize>>()
     }
@@ -62,7 +62,8 @@ fn split(text: &str) -> Vec<Range<usize>> {
     lines
 }
 
-/// Bytes that a line boundary starts with. Few others are so in texts, and the search looks at each byte once.
+/// First bytes of line boundaries. Other characters rarely start with them, so the search looks at most bytes only
+/// once.
 const MAY_END_LINE: [bool; 256] = {
     let mut may = [false; 256];
     let mut index = 0;

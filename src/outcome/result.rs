@@ -58,10 +58,11 @@ pub enum Unknown {
     Depends {
         /// The part: `its condition`.
         part: &'static str,
-        /// The unknown thing that it depends on: `the result of 'Ask', which is not run in check mode`.
+        /// The unknown value that it depends on: `the result of 'Ask', which is not run in check mode`.
         on: String,
     },
-    /// The action fails on the host as it is, with this message, and earlier tasks would change the host first.
+    /// The action fails on the present state of the host, with this message. In a real run, earlier tasks would change
+    /// that state.
     Fails(String),
 }
 

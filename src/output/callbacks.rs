@@ -35,7 +35,7 @@ use crate::settings::{CallbackOption, Config, EventsTo, FailureForm, Live, Progr
 pub enum Role {
     /// Writes the standard output (`stdout_callback`).
     Stdout,
-    /// Runs in addition to it (`callbacks_enabled`).
+    /// Runs in addition to the stdout callback (`callbacks_enabled`).
     Beside,
 }
 
@@ -303,7 +303,7 @@ impl Outputs {
             _ => {}
         }
         let costs = python.costs();
-        // Before it end the callbacks of which it shows the cost.
+        // `Timings` shows the cost of these callbacks, so they must end before it.
         outputs.push(Box::new(python));
         if settings.output.timings {
             outputs.push(Box::new(Timings::new(&rendered, costs)));

@@ -84,7 +84,8 @@ impl Junit {
         self.tasks.entry(task.id).or_insert(new);
     }
 
-    /// Ends the case of a host. The name of the task may turn the verdict, which decides on the outcome.
+    /// Ends the test case of a host. As in Ansible, words in the task's name can reverse the verdict. `outcome` makes
+    /// the outcome from the final verdict.
     fn finish(&mut self, id: u64, host: &str, verdict: Verdict, outcome: impl FnOnce(Verdict) -> Outcome) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let verdict = match verdict {

@@ -229,7 +229,7 @@ fn loop_control(node: &Node) -> Result<()> {
     }
 }
 
-/// Fails if `parallel` is not a number in its range, or stands beside keys that need items one after the other.
+/// Fails if `parallel` is not a number in its range, or is combined with keys that need items one after the other.
 fn parallel(control: &Mapping, span: &Span, node: &Node) -> Result<()> {
     let number = node.scalar_text().and_then(|text| text.trim().parse::<usize>().ok());
     if !is_template(node) && !number.is_some_and(is_parallel) {
@@ -251,8 +251,8 @@ pub(crate) fn is_parallel(number: usize) -> bool {
     (1..=MOST_PARALLEL).contains(&number)
 }
 
-/// Fails if items of the action cannot run beside each other, because it is carried out on the control machine in
-/// order, or changes variables, hosts or the tasks of the play. `control` is the task's `loop_control`.
+/// Fails if items of the action cannot run in parallel, because it runs on the control machine in order, or changes
+/// variables, hosts or the tasks of the play. `control` is the task's `loop_control`.
 pub(crate) fn parallel_action(action: &str, control: &Node) -> Result<()> {
     let Some((key, _)) = control.as_map().and_then(|map| map.get_entry("parallel")) else { return Ok(()) };
     let name = short_name(action);

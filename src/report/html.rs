@@ -40,7 +40,7 @@ pub(crate) struct Around {
     pub(crate) live: Option<String>,
     /// Address of a host's page.
     pub(crate) host: Option<fn(&str) -> String>,
-    /// Values that are masked, beside those that the run masked.
+    /// Values to mask, in addition to those that the run masked.
     pub(crate) secrets: Secrets,
 }
 

@@ -191,7 +191,8 @@ impl Config {
             "tags",
             "windlass",
         ];
-        // Connections by a program read variables only. An option in silence without effect could be a daemon's.
+        // Connections that use a program read only variables. Their options are reported, because a setting that is
+        // silently ignored may name another daemon.
         const PROGRAMS: &[&str] = &["chroot_connection", "docker_connection"];
         let mut names = Vec::new();
         let own = super::places::sections();

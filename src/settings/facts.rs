@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub struct FactSettings {
     /// Policy for gathering: `implicit`, `explicit` or `smart`.
     pub gathering: String,
-    /// Whether facts are also top-level variables (`ansible_hostname` beside `ansible_facts.hostname`).
+    /// Whether facts are also top-level variables (`ansible_hostname` as well as `ansible_facts.hostname`).
     pub inject: bool,
     /// Where facts are cached between runs.
     pub cache: FactCaching,

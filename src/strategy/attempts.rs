@@ -34,7 +34,7 @@ impl TaskOnHost {
         Box::pin(self.wait_for(action, &result, poll)).await
     }
 
-    /// Runs the action for at most this time, beside its waits for locks. `None` if it takes longer.
+    /// Runs the action for at most this time, not counting its waits for locks. `None` if it takes longer.
     async fn within(&self, action: &ActionContext, seconds: u64) -> Option<Result<TaskResult, Failure>> {
         let begin = Instant::now();
         let waited = || action.lock_wait.as_ref().map(|wait| wait.so_far()).unwrap_or_default();

@@ -81,7 +81,7 @@ pub(super) struct TaskOnHost {
     pub(super) flight: Option<Arc<TaskFlight>>,
     /// Number of its items that a lost process has reported.
     pub(super) reported: usize,
-    /// Limits on items that run beside each other.
+    /// Limits on items that run in parallel.
     pub(super) beside: Beside,
     /// Connection that its items share, if it is a loop.
     pub(super) items: Option<OfItems>,

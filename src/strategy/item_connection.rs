@@ -1,5 +1,5 @@
 //! Connection of the items of a loop. It is resolved for the first item, and again for each other item only if it may
-//! depend on them: the lookup of some thirty variables would be a third of an item of `debug`.
+//! depend on them: looking up some thirty variables would take a third of the time of a `debug` item.
 
 use std::sync::{Arc, OnceLock};
 

@@ -22,11 +22,11 @@ const WINDOW: usize = 32;
 /// Origin of an item's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It ran after the item before it.
+    /// The item ran after the one before it.
     Run,
-    /// It ran beside others, from this time on.
+    /// The item ran in parallel with others, from this time on.
     Beside(Instant),
-    /// The resumed run or a lost process, which has already reported it.
+    /// The resumed run or a lost process has run and reported the item.
     Restored,
 }
 

@@ -171,7 +171,8 @@ impl TaskOnHost {
         }
     }
 
-    /// Whether a plan cannot tell if the task fails: it fails on the host as it is, and earlier tasks would change it.
+    /// Whether a plan cannot know if the task would fail: it fails on the present state of the host, which earlier
+    /// tasks would change.
     fn fails_early(&self, result: &TaskResult) -> bool {
         self.shared.run.settings.plans
             && result.failed()

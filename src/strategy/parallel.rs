@@ -1,4 +1,4 @@
-//! Items of a loop under way at once on one host: `loop_control.parallel`.
+//! Items of a loop that run in parallel on one host: `loop_control.parallel`.
 //!
 //! An executor runs each request in a thread of its own, so such items are ordinary requests. Their order is that of
 //! the loop again when all are done. Each is reported and recorded when it ends, so that a resumed run repeats only
@@ -16,18 +16,18 @@ use super::execute::TaskOnHost;
 use super::loop_run::{Items, Origin};
 use super::one_item::ItemOutcome;
 
-/// Limits on the items that run beside another one of their host. The permits of the task itself cover one item, so
-/// every loop proceeds.
+/// Limits on the items that run in parallel on one host. The permits of the task itself cover one item, so every loop
+/// proceeds.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Beside {
-    /// No item may run beside another one.
+    /// Items run one after the other.
     #[default]
     Nothing,
-    /// As many may as `forks` and the task's `throttle` allow over all hosts.
+    /// As many items run as `forks` and the task's `throttle` allow over all hosts.
     Counted { throttle: Option<Arc<Semaphore>> },
 }
 
-/// Right to run one item beside another one, until it is dropped.
+/// Right to run one more item, until it is dropped.
 struct Permit {
     _throttle: Option<OwnedSemaphorePermit>,
     _fork: Option<OwnedSemaphorePermit>,

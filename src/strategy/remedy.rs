@@ -13,7 +13,7 @@ use crate::settings::FailureForm;
 const SKIPPED: &str = "Command would have run if not in check mode";
 
 impl Display<'_> {
-    /// Remedy for a failure that is probably the right one. Scripts get Ansible's output, without it.
+    /// Probable remedy for a failure; `None` in output for scripts, which is Ansible's.
     pub(super) fn remedy(&self, result: &TaskResult) -> Option<String> {
         if !self.is_for_a_person() {
             return None;

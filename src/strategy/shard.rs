@@ -1,5 +1,4 @@
-//! Tasks of a run in several processes: the lead gives them out, a worker runs those it is given, and all take over the
-//! outcomes.
+//! Tasks of a run in several processes: the lead assigns tasks to workers, and all processes apply the outcomes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -154,8 +153,8 @@ impl TaskOnHost {
             && !has_plugin
     }
 
-    /// Whether no worker is ever given the task: it may change the run itself, or which host and handlers it concerns
-    /// is known only once its templates are rendered. So what a worker says about that is never needed.
+    /// Whether only the lead runs the task: the task may change the run itself, or its host and handlers depend on
+    /// templates. So nothing that a worker reports decides about these.
     fn is_of_lead(&self) -> bool {
         let delegate = self.task.keyword("delegate_to");
         builtin::is_here(self.task.short_action())

@@ -111,9 +111,9 @@ impl Batch {
         Ok(Started { task: Arc::clone(task), once, by_nature, replayed })
     }
 
-    /// Limits on items that run beside each other.
+    /// Limits on items that run in parallel.
     fn beside(&self, task: &Arc<Task>, throttle: Option<&Arc<Semaphore>>) -> Beside {
-        // Under `free`, nothing counts what hosts at other places in the play hold of the throttle.
+        // Under `free`, hosts at other places in the play also use the throttle, and nothing counts their share.
         match self.strategy.is_free() && task.keyword("throttle").is_some() {
             true => Beside::Nothing,
             false => Beside::Counted { throttle: throttle.cloned() },

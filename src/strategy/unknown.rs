@@ -93,7 +93,7 @@ fn reason(task: &Arc<Task>, why: &Unknown) -> String {
     }
 }
 
-/// Result of a task that fails on the host as it is, in place of this failure.
+/// Unknown result that replaces a failure in a plan, because earlier tasks would change the host first.
 pub(super) fn too_early(failure: &TaskResult) -> TaskResult {
     let mut skipped = TaskResult::skipped("not known in check mode: earlier tasks would change the host");
     skipped.set_predicted();
