@@ -42,7 +42,7 @@ const KEYS: &str = "host keys";
 /// Maximum number of hosts whose keys are looked up, because each reads ssh_config and known_hosts again.
 const CHECKED: usize = 200;
 
-/// Deadline of that for all hosts together: `Match exec` of ssh_config runs programs.
+/// Deadline for looking up the keys of all hosts: `Match exec` of ssh_config runs programs.
 const KEYS_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Remedy for keys that took longer.

@@ -14,7 +14,7 @@ use crate::output::{Printer, Secrets, table};
 use crate::settings::{Color, Config, Settings, expand_home};
 use crate::signals::until_signal;
 
-/// Maximum size of all files beside the project, in bytes. They are one Secret.
+/// Maximum size of all files outside of the project, in bytes. They are one Secret.
 const INPUTS: usize = 896 << 10;
 
 /// Place where a run is carried out.
@@ -244,7 +244,8 @@ fn check_syntax(words: &[String]) -> Result<()> {
     }
 }
 
-/// Options that name a file, which the pod gets as a Secret. A program is run here, and its output sent.
+/// Options that name a file, which the pod gets as a Secret. If the file is a program, it runs here and the pod gets
+/// its output.
 const FILES: [&str; 8] = [
     "--private-key",
     "--key-file",
@@ -255,7 +256,7 @@ const FILES: [&str; 8] = [
     "--become-password-file",
     "--become-pass-file",
 ];
-/// Options that only a person at this terminal, or a file of this machine, could serve.
+/// Options that need a person at this terminal or a file of this machine, so a pod cannot have them.
 const REFUSED: [&str; 16] = [
     "--ask-pass",
     "--ask-become-pass",
@@ -280,7 +281,7 @@ fn known_options() -> clap::Command {
     super::playbook::Arguments::augment_args(clap::Command::new("playbook"))
 }
 
-/// Whether a word such as `-bvK` has only letters of flags, and one of an option that is refused.
+/// Whether a word such as `-bvK` is a group of short flags that contains a refused one.
 fn is_refused_cluster(word: &str) -> bool {
     let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else { return false };
     let command = known_options();

@@ -451,8 +451,8 @@ impl Explainer<'_> {
         earlier
     }
 
-    /// Takes over what a recorded run knew on the host at the end of a play, given by its index. Without a run, does
-    /// nothing.
+    /// Applies the groups, facts and variables that a recorded run knew on the host at the end of the play with this
+    /// index. Without a run, does nothing.
     fn at_end(&self, plays: &[Numbered], index: usize, entered: &mut Entered) -> Result<()> {
         let Some(recorded) = &self.recorded else { return Ok(()) };
         let before = self.earlier(plays, index, &entered.tasks(&self.host));

@@ -261,8 +261,8 @@ fn clusters(given: &[String]) -> Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-/// Clusters with their inventories, which exist and have different names. One whose inventory suggests no name gets
-/// `other`.
+/// Clusters from their inventories. An inventory that suggests no name gets the name `other`. Fails if a source does
+/// not exist or two clusters have one name.
 pub(super) fn named(given: &[String], other: Option<&str>) -> Result<Vec<Cluster>> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for word in given {

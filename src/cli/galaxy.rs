@@ -186,7 +186,7 @@ pub(super) fn new_role(name: &str, roles: &Path) -> Result<u8> {
 }
 
 impl Galaxy {
-    /// Installs roles and, if the extent has them and the path is not one for roles, collections.
+    /// Installs roles. Also installs collections if `extent` includes them and the user gave no path for roles.
     fn install(&self, install: &Install, extent: Extent) -> Result<u8> {
         let (roles, mut collections) = self.requirements(install)?;
         let with_collections = extent == Extent::RolesAndCollections && install.places.roles_path.is_empty();

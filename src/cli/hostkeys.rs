@@ -345,7 +345,7 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
     Ok(code)
 }
 
-/// Prints a key that is to be written.
+/// Prints a key before it is written to known_hosts.
 fn announce(host: &str, key: &HostKey, printer: &Printer) {
     printer.line(&format!("{host}: {} {} {}", key.name, key.algorithm, key.fingerprint), Color::Plain);
 }

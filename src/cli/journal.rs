@@ -198,7 +198,7 @@ fn of_hosts(world: &Arc<World>, mut pending: Vec<Pending>) -> Vec<Pending> {
     pending
 }
 
-/// Reads the journal of the run to resume, and holds it. Fails if the run cannot be resumed.
+/// Reads the journal of the run to resume, and locks it. Fails if the run cannot be resumed.
 fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, shared: &Shared) -> Result<(Journal, File)> {
     let (run, mut journal) = unfinished(state, inputs, options.wanted())?;
     let claim = run.claim()?;

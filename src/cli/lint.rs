@@ -118,12 +118,12 @@ fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Prints a line for people, beside the report.
+/// Prints a line for people, in addition to the report.
 fn say(line: &str) {
     Printer::plain(Secrets::default()).error_line(line, Color::Plain);
 }
 
-/// Corrects until nothing is left to correct: one correction may lie within another.
+/// Repeats the corrections until none is left, because one correction may lie within another.
 fn fix(options: &lint::Options, settings: &Settings) -> Result<()> {
     const ROUNDS: usize = 5;
     let mut total = 0;

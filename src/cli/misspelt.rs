@@ -1,4 +1,4 @@
-//! Warnings about names given to a run that nothing knows, but that are near known ones: tags and variables.
+//! Warnings about unknown tags and variables whose names resemble known ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +21,8 @@ const HOSTS: usize = 1000;
 /// Maximum depth of directories to search.
 const DEPTH: usize = 6;
 
-/// Warnings for selected tags that no task has, but that are near one. Tags of included files are not known yet, so
-/// other unknown tags are not reported.
+/// Warnings for selected tags that no task has, but that resemble the tag of a task. Other unknown tags may belong to
+/// files that are included later, so they are not reported.
 pub(super) fn tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
     let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
     let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
@@ -37,7 +37,7 @@ pub(super) fn tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Setting
         .collect()
 }
 
-/// Warnings for variables of `-e` and of the inventory that nothing reads, but that are near one of a role.
+/// Warnings for variables of `-e` and of the inventory that nothing reads, but that resemble a variable of a role.
 pub(super) fn variables<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Vec<String> {
     let plays: Vec<&Play> = plays.collect();
     let roles: Vec<&Role> = plays.iter().flat_map(|play| &play.roles).map(|role| &**role).collect();

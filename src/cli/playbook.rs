@@ -278,7 +278,7 @@ pub(super) fn find_playbooks(playbooks: &mut [PathBuf], settings: &mut Settings)
     Ok(())
 }
 
-/// The playbook below `playbooks/` that has Kubespray's name of a playbook in its root.
+/// The playbook in `playbooks/` that corresponds to one of Kubespray's top-level playbooks.
 fn of_clusters(name: &str) -> Option<String> {
     let name = match name {
         "upgrade-cluster.yml" => "upgrade.yml".to_owned(),

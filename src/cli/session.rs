@@ -149,7 +149,7 @@ fn python_plugins(settings: &Settings, modules: Arc<Modules>, print: Print) -> A
     })
 }
 
-/// Plugins for a verb that runs no tasks. `files` has the secrets that it knows.
+/// Plugins for a verb that runs no tasks. `files` decrypts with the secrets of the verb.
 pub(super) fn plugins_without_tasks(settings: &Settings, files: Files) -> Arc<PythonPlugins> {
     let printer = Printer::plain(Secrets::of_process());
     let print = Print::by(move |line| printer.error_line(line, Color::Plain));
@@ -340,8 +340,8 @@ impl Session {
         Session::start_with(settings, inputs, output, printer, None)
     }
 
-    /// Like [`Session::start`]. `own` receives what connections, templates and plugins say; other processes of the run
-    /// do not know it.
+    /// Like [`Session::start`]. `own` receives the messages of this process's connections, templates and plugins, which
+    /// other processes of the run do not have.
     pub(super) fn start_with(
         settings: Settings,
         inputs: Inputs,
@@ -534,8 +534,8 @@ pub(super) fn block_on(work: impl Future<Output = Result<u8>>) -> Result<u8> {
     outcome
 }
 
-/// Notes the first signal, and ends the program at the second, or if `workers` are too busy to handle the first, and
-/// some time after a panic. A thread of its own listens, because templates may keep all others from listening.
+/// Listens to signals in a separate thread, because templates may block all others. Ends the program at the second
+/// signal, at the first one if `workers` are too busy to handle it, and [`AFTER_BUG`] after a panic.
 fn heed_signals(workers: Handle) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
     let mut signals = {

@@ -98,7 +98,8 @@ pub(super) struct Worker {
 /// Prepares a process that does not lead: it has no terminal and writes nothing.
 pub(super) fn quieten(settings: &mut Settings, lead: &Lead) -> Result<()> {
     if matches!(lead, Lead::Process(_)) {
-        // Its programs cannot ask, and signals of the terminal reach the lead alone, which ends the workers.
+        // In a session of its own, its programs cannot prompt. Signals of the terminal reach only the lead, which ends
+        // the workers.
         rustix::process::setsid().map_err(|error| Error::new(format!("cannot leave the terminal: {error}")))?;
     }
     settings.stream = false;

@@ -240,7 +240,7 @@ fn without_sources(mut settings: Settings) -> Settings {
 
 fn rekey(arguments: &RekeyArguments, settings: Settings) -> Result<()> {
     let given = &arguments.common.vault;
-    // In a project, passwords of the settings are for other values than the one to change.
+    // For a whole project, passwords of the settings would also change values that the user did not mean.
     let is_project = arguments.files.iter().any(|path| path.is_dir());
     let own = if is_project && given.has_source() { without_sources(settings.clone()) } else { settings };
     let secrets = known(given, &own)?;

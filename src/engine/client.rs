@@ -41,7 +41,8 @@ pub(crate) struct Request {
 pub(crate) struct Listed {
     pub(crate) run: String,
     pub(crate) created: String,
-    /// `running`, `waiting`, the exit code of a run that has ended, or why no pod runs it any more or that is unknown.
+    /// `running`, `waiting`, the exit code of a run that has ended, or the reason why no pod runs it or its state is
+    /// unknown.
     pub(crate) state: String,
     pub(crate) command: String,
 }
@@ -131,7 +132,7 @@ impl Client {
         Ok(runs)
     }
 
-    /// Exit code of a run that has ended. Its key is read only if an object claims that.
+    /// Exit code of a run that has ended. Reads the run's key only if an object claims that the run has ended.
     fn ended(&self, run: &str) -> Result<Option<u8>> {
         let Some(end) = self.namespace.get(CONFIG_MAP, &objects::end_name(run))? else { return Ok(None) };
         let seal = self.seal(run)?;

@@ -22,7 +22,8 @@ pub(super) const SECRET: Kind = ("v1", "Secret");
 pub(super) const SERVICE: Kind = ("v1", "Service");
 pub(super) const SERVICE_ACCOUNT: Kind = ("v1", "ServiceAccount");
 
-/// Kinds that belong to a run, in the order in which they are deleted: nothing may start while the rest goes.
+/// Kinds that belong to a run, in the order of deletion. Jobs come first, so that they start no pods while the rest is
+/// deleted.
 const OF_RUNS: [Kind; 9] =
     [JOB, LEASE, SERVICE, SECRET, CONFIG_MAP, NETWORK_POLICY, ROLE_BINDING, ROLE, SERVICE_ACCOUNT];
 
@@ -57,7 +58,7 @@ impl Namespace {
         object
     }
 
-    /// Creates an object or brings it to this state; the server tracks that its fields are Windlass'.
+    /// Creates an object or changes it to this state, by server-side apply with Windlass as the manager of its fields.
     pub(super) fn apply(&self, object: &Value) -> Result<Value> {
         Ok(ask(&K8s, &applied(object))?["result"].clone())
     }

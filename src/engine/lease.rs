@@ -74,8 +74,8 @@ impl Held {
         }
     }
 
-    /// Whether no other pod has taken the lease, as far as the server answers. A renewal may have arrived although its
-    /// answer did not, so its version is learnt.
+    /// Whether this pod may still hold the lease; `true` if the server does not answer. Reads the lease's version,
+    /// because a renewal may have arrived although its answer was lost.
     async fn is_ours(&mut self) -> bool {
         let name = name_of(&self.run);
         match self.namespace.request(move |namespace| namespace.get(LEASE, &name)).await {
@@ -106,7 +106,8 @@ impl Held {
     }
 }
 
-/// Number of times that a lease was taken. Kubernetes permits no negative one, and programs of others could write it.
+/// Number of times that a lease was taken. Kubernetes refuses a negative number, which another program could have
+/// written.
 fn transitions(lease: &Value) -> u32 {
     lease["spec"]["leaseTransitions"].as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or_default()
 }

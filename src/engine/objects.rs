@@ -148,7 +148,7 @@ pub(super) struct Own {
     pub(super) part: &'static str,
     pub(super) args: Value,
     pub(super) env: Vec<Value>,
-    /// Sources of the mounted input, beside the project and the inputs of all pods.
+    /// Sources of the mounted input, in addition to the project and the inputs of all pods.
     pub(super) sources: Vec<Value>,
     pub(super) volumes: Vec<Value>,
     pub(super) mounts: Vec<Value>,

@@ -23,7 +23,8 @@ use crate::journal::{RunFile, State, has_begun, read_file};
 
 /// Greatest interval between two segments. Young runs store more often, so that their client sees them at once.
 const SLOWEST: Duration = Duration::from_secs(30);
-/// Part of the age of a run that passes between two segments: a run of hours has some hundred of them.
+/// Divisor of a run's age that gives the interval between two segments, so that a run of hours has some hundred of
+/// them.
 const SHARE: u32 = 100;
 /// Maximum size of the output that a run stores, in bytes. The rest is for its journal, with which it can be resumed.
 const OUTPUT: u64 = TOTAL / 2;
@@ -206,7 +207,8 @@ async fn attend(
 fn code_of(status: std::io::Result<ExitStatus>) -> Result<u8> {
     let status = status.map_err(|error| Error::new(format!("the end of the run is unknown: {error}")))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    // A signal of the system, such as that for too much memory, says nothing about the hosts.
+    // A run that the system killed, for example for lack of memory, does not prove that anything is wrong with the
+    // hosts.
     code.ok_or_else(|| Error::new(format!("the run was killed ({status}): another pod resumes it")))
 }
 
@@ -318,8 +320,8 @@ impl Store {
         matches!(found, Ok(Some(object)) if objects::is_cancel(&object, &self.run, &self.seal))
     }
 
-    /// Waits for the next look, and stores a segment if one is due. Returns whether the run is cancelled. May be
-    /// dropped: a segment on its way is sent again.
+    /// Waits for [`LOOK`], and stores a segment if one is due. Returns whether the run is cancelled. May be dropped: a
+    /// segment that was being sent is sent again.
     async fn look(&mut self) -> bool {
         tokio::time::sleep(LOOK).await;
         let interval = (self.begun.elapsed() / SHARE).clamp(LOOK, SLOWEST);
@@ -412,7 +414,7 @@ impl Store {
     /// Stores the rest, and the exit code, for as long as the server takes.
     async fn finish(&mut self, code: u8) {
         self.all().await;
-        // The end is a numbered segment, so that nobody keeps the run from ending by taking one name.
+        // The end is a numbered segment too, so that nobody can block it by creating an object of a fixed name.
         self.pending = Some(Segment { end: Some(code), ..Segment::default() });
         self.all().await;
         let end = objects::end(&self.namespace, &self.run, (code, self.number), &self.seal);

@@ -24,7 +24,7 @@ const CHUNK: usize = 768 << 10;
 /// Folders of version control, which no run reads.
 const LEFT_OUT: [&str; 3] = [".git", ".hg", ".svn"];
 
-/// Folder that stands for that of the inputs in the command line, until the pod knows it.
+/// Placeholder in the command line for the folder of the inputs, which only the pod knows.
 pub(crate) const PLACE: &str = "/windlass-engine-inputs/";
 /// Name of the input that becomes `~/.ssh/known_hosts`.
 pub(crate) const KNOWN_HOSTS: &str = "known_hosts";

@@ -14,7 +14,7 @@ pub(super) type Files = BTreeMap<String, Vec<u8>>;
 /// Variable with the number of a worker, from 0. The controller of an Indexed Job sets it.
 const INDEX: &str = "JOB_COMPLETION_INDEX";
 
-/// Objects beside the Jobs. Each worker has files with its keys.
+/// Objects other than the Jobs. Each worker has files with its keys.
 pub(super) fn around(pods: &Pods<'_>, files: Vec<Files>) -> Vec<Value> {
     let name = name_of(pods.run);
     let files = files.into_iter().enumerate();

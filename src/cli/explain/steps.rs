@@ -109,7 +109,7 @@ pub(super) struct Steps<'a> {
     scope: &'a TaskScope,
     context: &'a Context,
     read: HashMap<String, Arc<BTreeSet<String>>>,
-    /// Variables above the current one, which is not followed again if it refers to itself.
+    /// Variables that lead to the current one. They are not followed again, so that a cycle ends.
     above: Vec<String>,
 }
 
@@ -123,7 +123,8 @@ impl<'a> Steps<'a> {
         self.step(name)
     }
 
-    /// Steps for variables that an expression reads, without those that others of them read.
+    /// Steps for the variables that an expression reads. A variable that another of them reads appears only below that
+    /// one.
     pub(super) fn of_all(&mut self, names: &[Arc<str>]) -> Vec<Step> {
         let variables = names.iter().filter(|name| is_variable(self.context, name));
         let names: BTreeSet<String> = variables.map(ToString::to_string).collect();
@@ -142,7 +143,7 @@ impl<'a> Steps<'a> {
         names
     }
 
-    /// Names that no other of these names leads to. Names that refer to each other all stay.
+    /// Names that none of the other names is built from. If all of them refer to each other, returns all.
     fn direct(&mut self, names: &BTreeSet<String>) -> BTreeSet<String> {
         let below: Vec<Arc<BTreeSet<String>>> = names.iter().map(|name| self.reads(name)).collect();
         let kept: BTreeSet<String> =

@@ -356,8 +356,8 @@ fn part_json(judged: &Judged, is_secret: bool) -> Json {
     })
 }
 
-/// Whether a run records an outcome of a task wherever it reaches it: steps of the engine and includes leave none, and
-/// tasks of `rescue` and handlers have reasons of their own not to run.
+/// Whether the journal of a run has an outcome of this task wherever the run reached it. `meta` and includes leave
+/// none, and tasks of `rescue` and handlers run only after a failure or a notification.
 fn is_recorded(target: &Listed) -> bool {
     let is_step = target.task.is_include() || matches!(target.task.short_action(), "meta" | "import_role");
     !is_step && matches!(target.section, Section::Body | Section::Always)

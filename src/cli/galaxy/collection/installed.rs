@@ -24,7 +24,7 @@ pub(super) struct Installed {
     pub(super) folder: PathBuf,
 }
 
-/// Directory of namespaces of a collections path, which may be that directory itself.
+/// Directory `ansible_collections` of a collections path. The path itself may be that directory.
 pub(super) fn root(path: &Path) -> PathBuf {
     if path.ends_with(ROOT) { path.to_owned() } else { path.join(ROOT) }
 }
