@@ -57,7 +57,8 @@ pub enum Failure {
 pub(super) const POSTPONED: &str = "it has to wait for the requests under way";
 
 impl Failure {
-    /// Converts the failure to a result. If the message is a bare sentence, the report holds the details.
+    /// Converts the failure to a result. Details that `msg` lacks, such as the position in a file, become the error
+    /// report.
     pub fn into_result(self, compat: Compat) -> TaskResult {
         match self {
             Failure::Unreachable(message) => {
@@ -191,7 +192,7 @@ impl Content {
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
         let metadata = std::fs::metadata(path).map_err(fail)?;
         if metadata.file_type().is_fifo() {
-            // Two reads, one for its size and one for its content, would each get a part of it.
+            // The file is read twice, for its hash and for its content. Each read of a pipe would get only a part.
             return Err(Failure::Failed(format!("{} cannot be sent: it is a pipe", path.display())));
         }
         let mode = metadata.permissions().mode() & 0o7777;

@@ -250,8 +250,8 @@ pub(super) async fn unarchive(context: &ActionContext) -> Result<TaskResult, Fai
     context.module("ansible.builtin.unarchive", value_of(args), vec![content]).await
 }
 
-/// The folder of a host below `dest`. `add_host` may take a name from what another host answered, so it must not lead
-/// anywhere else.
+/// The folder of a host below `dest`. A host's name may come from another host's answer (`add_host`), so it must not
+/// lead out of `dest`.
 fn folder_of(host: &str) -> Result<&str, Failure> {
     let mut parts = Path::new(host).components();
     match (parts.next(), parts.next()) {

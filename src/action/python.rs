@@ -1,4 +1,5 @@
-//! Action plugins in Python: their code runs on the controller, and Windlass does what they ask for on the host.
+//! Action plugins in Python: their code runs on the controller, and Windlass performs the operations on the host that
+//! they request.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,7 +78,7 @@ fn call(context: &ActionContext, module: &ForeignModule, plugin: &Path) -> Actio
     }
 }
 
-/// Does what a plugin asks for. An error is for the plugin to handle.
+/// Performs an operation that a plugin requests. An error is returned to the plugin.
 async fn answer(context: &ActionContext, question: &Json) -> Result<Json, String> {
     let text = |key: &str| question.get(key).and_then(Json::as_str);
     let result = if let Some(name) = text("module") {

@@ -80,8 +80,8 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     }
 }
 
-/// Locks the host that rsync talks to beside its executor: any request of the run does, to the end of the run. Returns
-/// a result if that fails.
+/// Locks the host, because rsync changes it without the executor. Any request to the executor takes the lock, for the
+/// rest of the run. Returns a result if that fails.
 async fn lock(context: &ActionContext, own: &ConnectionVariables) -> Result<Option<TaskResult>, Failure> {
     if context.world.run.settings.lock.policy == LockPolicy::Ignore {
         return Ok(None);

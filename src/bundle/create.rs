@@ -131,8 +131,8 @@ impl Making<'_> {
         Ok(path)
     }
 
-    /// Images in a manifest that neither the roles nor the inventory know. A role may run others in their place, so
-    /// they are only reported. For a manifest that was not fetched again, the base has the report.
+    /// Images in a manifest that neither the roles nor the inventory list. They are reported and not fetched, because a
+    /// role may replace them by others. For a manifest that the base has, returns the report in the base.
     fn strangers(&self, manifest: &Artifact, path: Option<&Path>) -> Result<Vec<LeftOut>> {
         let reason = format!("`{}` names it; if no role replaces it, add it to `image_archives`", manifest.url);
         let Some(path) = path else {
@@ -234,7 +234,7 @@ impl Making<'_> {
         self.insert(file)
     }
 
-    /// Hash and size of a content that the base has, so that it need not be fetched.
+    /// Hash and size of a content if the base has it, so that it need not be fetched.
     fn known(&self, wanted: &Digest) -> Option<(Digest, u64)> {
         let base = self.request.since?.manifest();
         let found = base.files.iter().find(|file| file.sha256 == *wanted)?;

@@ -31,7 +31,7 @@ pub(super) struct ImageManifest {
     pub(super) layers: Vec<Descriptor>,
 }
 
-/// A reference to a content.
+/// An OCI descriptor: the digest and size of a content.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Descriptor {
     digest: String,

@@ -82,7 +82,7 @@ impl Store {
         Ok((digest, size))
     }
 
-    /// Forgets a content, which the base has.
+    /// Leaves out a content that the base has.
     pub(super) fn remove(&mut self, digest: &Digest) {
         self.contents.remove(digest);
     }

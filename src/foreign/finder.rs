@@ -17,11 +17,11 @@ use crate::paths::on_path;
 use crate::playbook::Files;
 use crate::settings::Rejected;
 
-/// Directories of plugins that run inside of Ansible and have no effect here.
+/// Directories of plugins that run inside of Ansible and have no effect here, except for [`OF_FIRST_PLAYBOOK`].
 const WITHOUT_EFFECT: &[&str] =
     &["become_plugins", "cache_plugins", "connection_plugins", "strategy_plugins", "vars_plugins"];
 
-/// Of these, the ones that run if they are beside the first playbook.
+/// Directories whose plugins run if they are beside the first playbook.
 const OF_FIRST_PLAYBOOK: &[&str] = &["cache_plugins", "vars_plugins"];
 
 /// Search paths for modules and plugins.

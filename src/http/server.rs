@@ -1,6 +1,6 @@
-//! The HTTP server of all verbs that serve something. It reads, and takes forms where its site does. It bounds what a
-//! client can take: connections, the size and time of a request's head and of its form, the time of its answer, and the
-//! time of a client that stops reading.
+//! The HTTP server of all verbs that serve something. It serves pages and files, and accepts forms where the site does.
+//! It limits what a client can use: connections, the size and time of a request's head and of its form, the time of an
+//! answer, and the time of a client that stops reading.
 
 mod body;
 mod form;

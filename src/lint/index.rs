@@ -232,7 +232,7 @@ fn is_in(path: &Path, folder: &str) -> bool {
     path.parent().is_some_and(|parent| parent.file_name().is_some_and(|name| name == folder))
 }
 
-/// Name of a group or host of which a file below `group_vars` or `host_vars` holds variables.
+/// Name of the group or host whose variables a file below `group_vars` or `host_vars` holds.
 pub(super) fn name_below(path: &Path, folder: &str) -> Option<String> {
     let mut parts = path.iter().skip_while(|part| *part != folder).skip(1);
     let name = parts.next()?.to_str()?;

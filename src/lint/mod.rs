@@ -92,7 +92,8 @@ pub fn check(options: &Options) -> Result<Report> {
 /// Checks a project whose files an editor may hold.
 pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> {
     let report = report(workspace, options);
-    // Also after a failure, or a rule that fails while somebody types would keep each text that was typed.
+    // Also after a failure. Otherwise, a rule that fails while somebody types would keep every version of the text in
+    // memory.
     workspace.end_check();
     report
 }

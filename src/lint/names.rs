@@ -21,7 +21,7 @@ type Words<'p> = HashSet<&'p str, RandomState>;
 pub(super) struct Names<'p> {
     /// Names that something defines.
     pub(super) defined: Words<'p>,
-    /// Names that are keys or words anywhere, and so might be defined in a way that is not understood.
+    /// Names that are keys or words anywhere, and so may be defined in a way that the check does not recognise.
     pub(super) possible: Words<'p>,
     /// Names that some template accepts as undefined.
     pub(super) optional: HashSet<String>,

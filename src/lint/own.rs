@@ -1,8 +1,8 @@
 //! Rules of a project's own, as `rules` in `.windlass-lint.yml` lists them.
 //!
 //! A rule is data, except for `when`: an expression of the project's text over one play, block or task as it is
-//! written. It sees these values alone. Its filters and tests only compute, and it has no lookups. What it works on is
-//! bounded, and so is the time of all rules. So a project that nobody trusts can be checked.
+//! written. It sees these values alone. Its filters and tests only compute, and it has no lookups. Its input and the
+//! time of all rules are bounded. So an untrusted project can be checked.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -247,7 +247,8 @@ pub(crate) fn is_own(rule: &Rule) -> bool {
     RULES.iter().all(|known| known.id != rule.id)
 }
 
-/// Checks the rules of a project. Fails if they do not end. An expression that does not fit a value is a finding there.
+/// Applies the rules of a project. Fails if they exceed [`DEADLINE`]. An expression that fails for a value is a finding
+/// at that value.
 pub(super) fn check(context: &Context<'_>, rules: &[OwnRule]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     if rules.is_empty() {

@@ -191,7 +191,7 @@ impl Found {
         }
     }
 
-    /// The value of a key beside others.
+    /// Candidates for the value of a key.
     fn values(&mut self, scope: Scope<'_>, key: &str, cursor: &Cursor<'_>, names: &Names, document: &Document) {
         match scope {
             Scope::Options(spec, options) => {

@@ -22,16 +22,16 @@ struct Line<'t> {
 /// A step from the root of a document to the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step<'t> {
-    /// Into the value of a key, at this line and column.
+    /// Enters the value of a key, which stands at this line and column.
     Key(&'t str, usize, usize),
-    /// Into an item of a list, with the line and column of its content.
+    /// Enters an item of a list, whose content begins at this line and column.
     Item(usize, usize),
 }
 
-/// Where in its mapping a cursor is.
+/// Position of a cursor within its mapping or list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum At<'t> {
-    /// In a key, or where one may begin, or in a value without a key: an item or the rest of a text.
+    /// In a key or where one may begin, in an item of a list, or in a continued line of a text.
     Word,
     /// In the value of a key.
     Value(&'t str),

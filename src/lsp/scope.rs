@@ -55,7 +55,7 @@ pub(super) enum Scope<'t> {
 }
 
 impl<'t> Scope<'t> {
-    /// The object that holds the keys beside the cursor.
+    /// The object whose keys surround the cursor.
     pub(super) fn of(kind: Option<Kind>, lines: &Lines<'t>, cursor: &Cursor<'t>) -> Scope<'t> {
         let mut scope = match kind {
             Some(Kind::Playbook) => Scope::Plays,

@@ -80,13 +80,14 @@ pub(super) struct ConfigFile {
 type Stamp = (u64, u64, Option<SystemTime>, i64, i64);
 
 impl ConfigFile {
-    /// A file with the names of the served inventories. Fails if it is not valid now.
+    /// Opens a configuration file for these clusters. Fails if it is invalid.
     pub(super) fn open(path: PathBuf, clusters: Vec<String>) -> Result<ConfigFile> {
         let file = ConfigFile { path, clusters, known: Mutex::default() };
         file.read().map(|_| file)
     }
 
-    /// The configuration now; fails with a sentence. One that has become invalid gives nobody a right.
+    /// The configuration as the file has it now. Fails with a sentence. While the file is invalid, nobody has any
+    /// rights.
     pub(super) fn current(&self) -> std::result::Result<Arc<Config>, String> {
         let stamp = std::fs::metadata(&self.path)
             .map(|found| (found.ino(), found.len(), found.modified().ok(), found.ctime(), found.ctime_nsec()));

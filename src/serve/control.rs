@@ -40,7 +40,7 @@ pub struct Setup {
     pub config: PathBuf,
     /// Directory of the project, in which runs start.
     pub directory: PathBuf,
-    /// Folders with roles, beside the playbooks' own.
+    /// Folders with roles, in addition to the folders of the playbooks.
     pub roles: Vec<PathBuf>,
     /// Options of each run, such as those for passwords of vaults.
     pub options: Vec<OsString>,
@@ -123,7 +123,8 @@ impl Control {
             let (session, user) = self.sessions.find(word, &config.users)?;
             Some((session, user.clone(), word.to_owned()))
         });
-        // Of two sessions, one may be that of another user, whose server on this machine has set it.
+        // With two sessions, one cookie may have been set by another user's server on this machine, which shares
+        // cookies with all ports.
         let known = sessions.next();
         let known = known.filter(|(.., word)| sessions.all(|(.., other)| other == *word));
         Ok(known.map(|(session, user, word)| Visitor { user, session, word, config }))
@@ -156,7 +157,7 @@ impl Control {
         Ok(see_other("/sign-in").with("set-cookie", gone))
     }
 
-    /// Why a form of a user is not taken; `None` if a page of this server sent it for this session.
+    /// Reason to refuse a form; `None` if a page of this server sent it in this session.
     pub(super) fn foreign(&self, visitor: &Visitor, request: &Request) -> Option<&'static str> {
         if !access::is_own_form(request) {
             return Some("the form was not sent by a page of this server");

@@ -12,7 +12,7 @@ const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum number of sessions of one user. A further one ends the oldest.
 const SESSIONS: usize = 16;
 
-/// Sessions by the hash of the word in their cookie, so that a lookup gives nothing away by its time.
+/// Sessions by the hash of their cookie's value, so that the time of a lookup reveals nothing.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
 
@@ -22,14 +22,14 @@ pub(super) struct Session {
     pub(super) user: String,
     /// Hash of the token that was given. A user whose token changes is signed out.
     token: [u8; 32],
-    /// Word that every form of this session has.
+    /// Token against forged requests, which every form of this session contains.
     pub(super) form_token: String,
     since: Instant,
 }
 
 impl Sessions {
-    /// Begins a session, and returns the word for its cookie. It is always a new one: a word that a client brings
-    /// along never becomes a session.
+    /// Begins a session, and returns the value for its cookie. The value is always new, so nobody can make a user sign
+    /// in to a session that they know.
     pub(super) fn begin(&self, user: &User) -> Result<String> {
         let word = users::random()?;
         let session =

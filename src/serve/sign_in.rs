@@ -71,8 +71,8 @@ impl View<'_> {
             Err(answer) => return Ok(*answer),
         };
         let token = request.field("token").unwrap_or_default().trim();
-        // A right token is taken after any number of wrong ones, so that nobody can lock others out. Its 256 bits need
-        // no limit on guesses; the limit is for the trail.
+        // A valid token is accepted after any number of invalid ones, so that nobody can lock others out. Its 256 bits
+        // need no limit on guesses; the limit only keeps the audit trail small.
         if let Some(answer) = control.sign_in(token, request, &config)? {
             return Ok(answer);
         }

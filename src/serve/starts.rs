@@ -110,9 +110,9 @@ impl Start {
         String::from_utf8_lossy(&self.running().errors).into_owned()
     }
 
-    /// Stops the run and records that: the first time in order, as Ctrl-C does, and the second time at once. Another
-    /// request, such as the second press of one button, does nothing. SIGTERM also stops a run that ignores SIGINT, as
-    /// those do that a shell has started in the background.
+    /// Stops the run and records that: the first time in order, as Ctrl-C does, and the second time at once. A repeated
+    /// request, such as a second press of the same button, does nothing. Sends SIGTERM, because a run may ignore SIGINT
+    /// if a shell started the server in the background.
     pub(super) fn cancel(&self, how: Cancel, audit: &Audit, record: Record) -> Result<()> {
         let earlier = match how {
             Cancel::InOrder => 0,
@@ -348,7 +348,8 @@ pub(super) fn settle(audit: &Audit, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// The run of a process that was started at a time. Older journals may have its number too.
+/// The run that a process started since `since`. Older journals are not read, because they may have the same process
+/// id.
 fn run_of(pid: u32, since: &str, state: &State) -> Option<String> {
     let recent = state.runs().into_iter().rev().take_while(|run| run.run.as_str() >= since);
     let mut own = recent.filter(|run| read_header(&run.path).is_some_and(|header| header.pid == pid));

@@ -1,5 +1,5 @@
-# Runs an action plugin for Windlass. Its code runs here, on ansible-core's base class; what it does on the host, and
-# each action that Windlass has itself, Windlass does.
+# Runs an action plugin for Windlass. Its code runs here, on ansible-core's base class. Windlass performs its operations
+# on the host, and the actions that it calls if Windlass has them too.
 import mmap
 import shlex
 import signal
@@ -118,7 +118,7 @@ def prepare_actions():
     find_collections()
     ActionBase._execute_module = execute_module
     ActionBase._low_level_execute_command = execute_command
-    # Temporary directories of users who may lack a home are in the system's place for them.
+    # Users who may lack a home directory get a temporary directory of the system.
     ActionBase._is_become_unprivileged = lambda self: self._play_context.become and self._play_context.become_user != 'root'
     ActionBase._fixup_perms2 = lambda self, remote_paths, remote_user=None, execute=True: remote_paths
 

@@ -112,7 +112,8 @@ impl PythonPlugins {
         self.without_plugin("callback", "callback", &self.callback_folders(), name)
     }
 
-    /// Callbacks in the known directories, except those that their text shows to be not enabled.
+    /// Callbacks in the known directories. Leaves out those that are not set and whose source shows that they need to
+    /// be enabled or write the standard output.
     pub fn own_callbacks(&self, stdout: Option<&str>, enabled: &[String]) -> Vec<Launch> {
         let mut seen = HashSet::new();
         let files = self.callback_folders().iter().flat_map(|folder| python_files(folder)).collect::<Vec<_>>();

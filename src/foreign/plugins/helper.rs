@@ -154,7 +154,7 @@ impl Helper {
         answer
     }
 
-    /// Begins the time of a request. Questions of the plugin do not begin it again, because it may ask without end.
+    /// Starts the deadline of a request. Questions of the plugin do not restart it, because a plugin may ask endlessly.
     fn begin(&mut self) {
         self.began = Instant::now();
         self.deadline = remaining(self.limits.deadline);

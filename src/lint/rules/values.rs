@@ -72,7 +72,8 @@ fn choice(name: &str, node: &Node, choices: &[&str], report: &mut Report<'_>) {
     }
 }
 
-/// Checks the name of a plugin. Others than the usual ones may be installed, so only a similar name is reported.
+/// Checks the name of a plugin. Further plugins may be installed, so an unknown name is reported only if it resembles a
+/// usual one.
 fn plugin(name: &str, node: &Node, plugins: &[&str], report: &mut Report<'_>) {
     if let Some(text) = node.as_str().filter(|text| !text.contains(['.', '{']) && !plugins.contains(text))
         && let Some(hint) = nearest(text, (text.chars().count() / 4).clamp(1, 2), plugins.iter().copied())
