@@ -55,7 +55,7 @@ pub(crate) enum Change<'a> {
     Promote(usize),
     /// Remove members from the list.
     Remove(&'a [usize]),
-    /// Stop members for good but keep them on the list, as a reset of their hosts does.
+    /// Stop members permanently but keep them on the list, as a reset of their hosts does.
     Stop(&'a [usize]),
     /// Stop a member and start it again.
     Restart(usize),
@@ -229,7 +229,7 @@ impl<'a> Count<'a> {
         (stay().filter(|member| member.votes()).count(), stay().filter(|member| member.healthy()).count())
     }
 
-    /// Number of voters that count while some have stopped, of which `rest` remain: etcd counts all.
+    /// Number of members that the majority is computed from while `rest` remain. etcd counts stopped members too.
     fn counted(&self, rest: usize) -> usize {
         match self.kind {
             Kind::Etcd => self.voters,
@@ -405,7 +405,8 @@ mod tests {
                     Restart(0),
                     Err("would leave 1 healthy of 2, where 2 are needed for a majority. Add members first"),
                 ),
-                // A single member blocks nobody, and a lost majority cannot be lost again.
+                // Restarting the only member takes the majority from no other, and a lost majority cannot be lost
+                // again.
                 ("H", Restart(0), Ok(())),
                 ("D", Restart(0), Ok(())),
                 ("DDD", Restart(0), Ok(())),

@@ -1,4 +1,4 @@
-//! `state: join` of `kubeadm`: joins a node, repeats an interrupted join, or completes one of which parts are missing.
+//! `state: join` of `kubeadm`: joins a node, repeats an interrupted join, or adds missing parts.
 
 use std::path::Path;
 

@@ -83,7 +83,7 @@ impl Files {
     }
 }
 
-/// Whether settings of kubeadm name a release, unlike the record of a control plane that another tool made.
+/// Whether settings of kubeadm name a release. The record of a control plane that another tool created does not.
 fn has_release(path: &Path) -> bool {
     let mut text = Vec::new();
     File::open(path).is_ok_and(|file| file.take(FILE_LIMIT).read_to_end(&mut text).is_ok())

@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 3;
 /// A change of control planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The control planes stop for good, with their stacked etcd members.
+    /// The control planes stop permanently, with their stacked etcd members.
     Stop,
     /// The static pods of the control planes are replaced.
     Restart,

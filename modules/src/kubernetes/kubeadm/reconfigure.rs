@@ -31,7 +31,7 @@ const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manage
 const WITH_FOLDER: &str = r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#;
 /// Bytes after which the kernel cuts the name of a process.
 const NAME_LENGTH: usize = 15;
-/// Field of `/proc/PID/stat` after the name that has the start of the process, in ticks since the boot: proc(5).
+/// Index of the start time among the fields of `/proc/PID/stat` after the name, in ticks since the boot: proc(5).
 const START: usize = 19;
 /// Extensions of a key and its certificate, in the order in which kubeadm writes them.
 const PAIR: [&str; 2] = ["key", "crt"];
@@ -137,9 +137,8 @@ impl Plane {
         Path::new(&self.tool.cert_dir).join("apiserver").with_extension(extension)
     }
 
-    /// Issues the certificate of the API server again, which reads the new one without a restart. kubeadm keeps a
-    /// certificate that exists, so the former one is put aside, and comes back if kubeadm fails, as without the CA's
-    /// key.
+    /// Issues the certificate of the API server again, which reloads it without a restart. kubeadm keeps an existing
+    /// certificate, so the former one is renamed. It is restored if kubeadm fails, for example without the CA's key.
     fn renew_certificate(&self, config: &str, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
         for extension in PAIR {
             let _ = fs::rename(self.certificate(extension), self.former_certificate(extension));
@@ -172,7 +171,8 @@ impl Plane {
         }
     }
 
-    /// Puts the certificate back last, so that a kill never leaves a pair of which one half is new.
+    /// Restores the former certificate and key. Renames the certificate last, so that an interruption never leaves a
+    /// certificate with the other's key.
     fn put_certificate_back(&self) {
         if self.former_certificate("crt").exists() {
             let _ = fs::remove_file(self.certificate("crt"));
@@ -196,8 +196,8 @@ impl Plane {
             .map_err(|error| Failure::new(format!("{} could not be written: {error}.", path.display())))
     }
 
-    /// Writes a manifest if it differs, and waits until its component answers. Puts the former manifest back if it does
-    /// not, unless the component did not answer before either: then the new settings may be the repair.
+    /// Writes a manifest if it differs, and waits until its component answers. If it does not, restores the former
+    /// manifest, unless the component did not answer before either: then the new settings may be the repair.
     fn apply(&self, change: &Change, host: &Host) -> Result<(), Failure> {
         let running = processes(change.name);
         let (ended, former) = match change.interrupted() {
@@ -236,7 +236,7 @@ impl Plane {
         Err(Failure::new(format!("{problem} {state} Changed settings: {settings}")))
     }
 
-    /// Writes a manifest if it differs, and keeps the former one before. Waits for the component.
+    /// Keeps a copy of the former manifest, writes the new one if it differs, and waits for the component.
     fn attempt(
         &self,
         change: &Change,
@@ -282,7 +282,8 @@ impl Plane {
 struct Change {
     name: &'static str,
     path: PathBuf,
-    /// Path of the former manifest while the new one is not proven. kubelet does not watch its folder.
+    /// Path of the former manifest until the component with the new one has answered. kubelet does not watch its
+    /// folder.
     kept: PathBuf,
     due: bool,
     /// Empty if the manifest was removed.
@@ -326,8 +327,8 @@ impl Change {
         let _ = fs::remove_file(&self.kept);
     }
 
-    /// The former manifest that an interrupted run left, and its processes. Removes one that is outdated, because the
-    /// present manifest is the former one or a third one, as after an upgrade.
+    /// The former manifest that an interrupted run left, and its processes. Removes an outdated one: the present
+    /// manifest equals it, or is a third one, as after an upgrade.
     fn interrupted(&self) -> Option<(HashSet<String>, String)> {
         let text = fs::read_to_string(&self.kept).ok()?;
         let read = || {
@@ -355,7 +356,8 @@ fn manifest(folder: &Path, name: &str) -> PathBuf {
     folder.join(name).with_extension("yaml")
 }
 
-/// Whether two manifests are the same pod for kubelet, which compares them parsed and restarts nothing if they are.
+/// Whether kubelet treats two manifests as the same pod. It compares them parsed, and restarts nothing if they are
+/// equal.
 fn is_same_pod(one: &str, other: &str) -> bool {
     let read = |text: &str| {
         let mut documents = documents("the manifest", text).ok()?;
@@ -377,8 +379,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// The wanted manifest of etcd with the members that it began with. kubeadm names only this one, and a member that has
-/// data ignores them.
+/// The wanted manifest of etcd with the initial members of the present one. kubeadm writes only this member, and a
+/// member that has data ignores the option.
 fn with_first_members(wanted: &str, before: &str) -> String {
     let is_members = |line: &&str| line.trim_start().starts_with("- --initial-cluster=");
     let Some(members) = before.lines().find(is_members) else { return wanted.to_owned() };
@@ -402,8 +404,8 @@ fn probe(manifest: &str) -> Option<(String, String)> {
     Some((format!("{scheme}://{host}:{port}"), question["path"].as_str().unwrap_or("/").to_owned()))
 }
 
-/// Processes of root with this name. Anybody can choose the name of a process. Each is named by its number, its start
-/// and the boot, because numbers come again, also the same after a reboot.
+/// Processes of root with this name; other users could choose the name too. Each is identified by its process id, its
+/// start time and the boot id, because process ids are reused.
 fn processes(name: &str) -> HashSet<String> {
     let name = name.get(..NAME_LENGTH).unwrap_or(name);
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A strict reader of kubelet's signing requests (PKCS #10, RFC 2986). It takes only the encoding that kubelet writes,
-//! because whatever two parsers understand differently lets a request be judged as one and signed as another.
+//! A strict reader of kubelet's signing requests (PKCS #10, RFC 2986). It accepts only the encoding that kubelet
+//! writes. If two parsers read one encoding differently, a request could be judged as one thing and signed as another.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -85,7 +85,8 @@ impl Request {
     }
 }
 
-/// The content of the one PEM block. Go ignores headers of a block, and other programs obey them, so none is taken.
+/// The content of the one PEM block. Go ignores headers of a block and other programs obey them, so a block with
+/// headers is refused.
 fn from_pem(pem: &[u8]) -> Result<Vec<u8>, &'static str> {
     const NOT_ONE: &str = "it is not exactly one PEM block without headers";
     if pem.len() > SIZE {

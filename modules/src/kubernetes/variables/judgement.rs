@@ -78,7 +78,7 @@ impl Table {
                 }
             }
         }
-        // Once the user gives up a refused choice, the variables that depend on it no longer matter.
+        // Once the user removes a refused choice, the variables that depend on it no longer matter.
         let depends_on_refused = |reason: &Option<&Reason>| {
             reason.is_some_and(|one| one.only_with.keys().any(|key| refused.contains_key(key)))
         };
@@ -86,7 +86,7 @@ impl Table {
         Judgement { refusals: sentences.map(|(_, sentence)| sentence.clone()).collect(), not_needed }
     }
 
-    /// The known name of which an unknown one is probably a misspelling.
+    /// The known name that an unknown one probably misspells.
     fn slip<'a>(&'a self, name: &str, names: &'a Names) -> Option<&'a str> {
         let limit = match name.chars().count() {
             // Short names resemble each other by chance.

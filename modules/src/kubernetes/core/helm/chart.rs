@@ -27,13 +27,13 @@ pub(super) struct Chart {
     pub(super) reference: String,
     /// `chart_ref` for results.
     pub(super) shown: String,
-    /// Helm gets the repository by its configuration.
+    /// Whether a private configuration file names the repository, so that `--repo` is not on the command line.
     configured: bool,
 }
 
 impl Chart {
-    /// Downloads a chart whose address has a password, or configures a repository whose address has one. The files
-    /// last as long as `helm`.
+    /// Downloads the chart if its address has a password. Writes a repository to a private configuration file if its
+    /// address has one. The files last as long as `helm`.
     pub(super) fn of(helm: &mut Helm, args: &Args, host: &Host) -> Result<Chart, Failure> {
         let given = args.str("chart_ref").unwrap_or_default();
         let has_password = |url: &str| without_passwords(url) != url;
@@ -55,7 +55,7 @@ impl Chart {
         Ok(chart)
     }
 
-    /// Adds `--repo` to a command, for results only if Helm has the repository by other means.
+    /// Adds `--repo` to a command. If a configuration file names the repository, only the command in the result has it.
     pub(super) fn add_repository(&self, line: &mut Line, args: &Args) {
         let Some(url) = args.str("chart_repo_url") else { return };
         let word = format!("--repo={url}");
