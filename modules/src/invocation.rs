@@ -8,7 +8,7 @@ use crate::{
     secrets::{SECRET, without_passwords},
 };
 
-/// End of the name of an option that, if true, makes the value of another one secret.
+/// Suffix of a boolean option that, if true, makes the value of the option without the suffix secret.
 const FLAG: &str = "_no_log";
 
 /// The arguments completed with defaults, without values that pass between the two halves of an action.

@@ -1,6 +1,7 @@
 //! The contract of a module: [`Module`] plans, a [`Plan`] predicts and changes, a [`Failure`] explains.
 //!
-//! A plan holds both the prediction and the closure that changes the host, so check mode and a real run decide alike.
+//! A plan holds both the prediction and the closure that changes the host, so check mode and a real run make the same
+//! decisions.
 
 use std::path::PathBuf;
 

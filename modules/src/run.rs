@@ -40,8 +40,8 @@ fn outcome(module: &dyn Module, arguments: &Value, host: &Host) -> Result<Outcom
         outcome.set("msg", format!("remote module ({name}) does not support check mode"));
         return Ok(outcome);
     }
-    // Held until the change is applied. Otherwise a plan from a text that another task replaces meanwhile would undo
-    // that task's change.
+    // Held until the change is applied. Otherwise another task could replace the file after the plan was made, and this
+    // task would undo its change.
     let _edited = match module.edits(&args).filter(|_| !host.check()) {
         Some(path) => Some(FileLock::take(&path, host)?),
         None => None,
@@ -57,7 +57,7 @@ pub(crate) fn failed(message: impl Into<String>) -> Value {
     json!({ "changed": false, "failed": true, "msg": message.into() })
 }
 
-/// The result of a run that ended for this reason without its module's answer, and may have changed the host.
+/// The result of a run whose module gave no answer, for this reason. The run may have changed the host.
 pub(crate) fn interrupted(message: impl Into<String>) -> Value {
     let mut result = failed(message);
     if let Some(map) = result.as_object_mut() {

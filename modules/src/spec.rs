@@ -243,7 +243,7 @@ impl Opt {
         Opt { no_log: true, ..self }
     }
 
-    /// Marks content that is secret where it is given as a mapping. A text is the path of a file with it.
+    /// Marks a value that is secret if it is a mapping. A text is the path of a file with the content.
     pub const fn secret_unless_path(self) -> Opt {
         Opt { no_log: true, may_be_path: true, ..self }
     }

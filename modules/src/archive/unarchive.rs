@@ -177,7 +177,7 @@ struct Findings {
     links: HashMap<PathBuf, PathBuf>,
     /// Total size of the members to write.
     needed: u64,
-    /// Paths to write. Each has the number of its last member, which wins, and the difference.
+    /// Paths to write, each with the index of its last member, which wins, and the kind of difference.
     different: HashMap<PathBuf, (usize, &'static str)>,
 }
 

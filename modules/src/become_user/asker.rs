@@ -25,11 +25,12 @@ pub(super) fn is_alone(pid: u32) -> bool {
     });
     let place = Path::new("/proc").join(&parent);
     let had_child = || stat(&place).is_none_or(|fields| fields.split(' ').nth(8) != Some("0"));
-    // A method that executes the become user's program in place of itself is replaced within the same process. That
-    // program may be setuid too, and would then run as root for the become user.
+    // A method may execute the become user's program in its own process. That program may be setuid too, and would then
+    // run as root on behalf of the become user.
     let is_root = || {
         let (other, own) = (Credentials::of(&place), Credentials::of(Path::new("/proc/self")));
-        // sudo takes the real user 0. A program of the become user that does so has the groups of that user.
+        // sudo has the real user id 0. A setuid program of the become user may have it too, but keeps the groups of
+        // that user.
         let is_ours = match other.real {
             Some(0) => other.groups == own.groups,
             real => real == Some(getuid().as_raw()),

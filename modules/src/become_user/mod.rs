@@ -35,7 +35,7 @@ pub fn become_command(who: &Become) -> String {
 pub(crate) struct Refusal {
     /// Complete message.
     pub(crate) message: String,
-    /// Whether another attempt could lock the account, so that none is made.
+    /// Whether no further attempt is made, because it could lock the account.
     pub(crate) last: bool,
 }
 
@@ -83,7 +83,8 @@ enum Slot {
 impl Users {
     pub(crate) fn new(word: &str) -> Users {
         let mut salt = [0; 32];
-        // Without randomness the hashes are only easier to guess, for those who can read this process's memory.
+        // A failure is harmless: without a random salt, the hashes are only easier to guess for those who can read this
+        // process's memory.
         let _ = getrandom::fill(&mut salt);
         Users { word: word.to_owned(), slots: Mutex::default(), salt }
     }

@@ -50,7 +50,8 @@ pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
     let executor = own_command(&reachable.path, word, &random);
     let mark = format!("windlass-password-{random}:");
     let validated;
-    // Where nobody can see which process asks, sudo asks before it starts anything, and not again.
+    // If other processes are hidden, the asking process cannot be verified. Then sudo asks before it starts anything,
+    // and not again.
     let who = if who.method == BecomeMethod::Sudo && who.password.is_some() && !asker::processes_visible() {
         let validation = validation(who, &mark)?;
         let validate = |terminal| Dialogue::open(&validation, who, &random, terminal)?.validate();

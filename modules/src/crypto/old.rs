@@ -13,7 +13,7 @@ use crate::{Failure, files::way, process::reason};
 /// Maximum size of a key in bytes; the rest of a larger file is not read.
 const LARGEST: u64 = 1 << 20;
 
-/// An existing file, opened and read once: the owner of its directory may put another one in its place at any time.
+/// An existing file, opened and read once, because the owner of its directory may replace it at any time.
 pub(super) struct Old {
     pub(super) file: Arc<File>,
     pub(super) bytes: Vec<u8>,

@@ -241,7 +241,7 @@ fn repeated(mounts: &[Entry]) -> Option<String> {
     })
 }
 
-/// Patterns of which one must match.
+/// Patterns, at least one of which must match.
 struct Patterns(Vec<globset::GlobMatcher>);
 
 impl Patterns {

@@ -19,8 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Host, process};
 
-/// Time that an open `file` has to answer. After that, each file gets a process of its own, for which a task may wait
-/// longer.
+/// Time limit for an answer of the open `file`. After that, each file gets a process of its own with a longer limit.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Interval at which a waiting run checks for cancellation.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

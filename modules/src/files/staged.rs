@@ -35,8 +35,8 @@ pub struct Staged {
     file: File,
     moved: bool,
     in_place: bool,
-    /// The file that was read to make this one, which inherits from it. Whoever may rename in the directory can have
-    /// put a file of their own in its place since.
+    /// The file that was read to make this one, which inherits its attributes. Users who may rename in the directory
+    /// may have replaced it meanwhile, so it stays open.
     pub(crate) edited: Option<File>,
     /// The caller flushes the whole file system later, so a new file is not flushed by itself.
     pub flushed_later: bool,
@@ -251,8 +251,8 @@ fn copy_lists(from: &File, to: &File) {
     }
 }
 
-/// Gives the entries of an ACL (acl(5), in the form of the extended attribute) that permission bits stand for the
-/// values of these bits, so that setting the list never grants more than they do.
+/// Sets the entries of an ACL that correspond to permission bits to the values of `bits`, so that the ACL never grants
+/// more. The list has the form of the extended attribute (acl(5)).
 fn limit_list(list: &mut [u8], bits: u32) {
     const OWNER: u8 = 0x01;
     const MASK: u8 = 0x10;

@@ -190,13 +190,14 @@ impl Flights {
         Ok(u64::from_be_bytes(bytes))
     }
 
-    /// Raises the least token of a part, while the gate is held. The first lead replaces nobody.
+    /// Raises the least token of a part. The caller holds the gate. The first lead replaces nobody, so it writes no
+    /// file.
     fn raise(&self, shard: Shard) -> io::Result<()> {
         if shard.token <= self.least(shard.number)?.max(1 << 32) {
             return Ok(());
         }
         let fence = self.fence(shard.number);
-        // A token that cannot be written replaces nobody, and its own process runs nothing.
+        // If the token cannot be written, the former process is not replaced, and this one runs nothing.
         let new = format!("{fence}.new");
         File::from(place::file(&self.directory, &new)?).write_all(&shard.token.to_be_bytes())?;
         Ok(renameat(&self.directory, &new, &self.directory, &fence)?)
@@ -222,7 +223,7 @@ pub(super) fn sweep(directory: &OwnedFd, own: &str) {
     }
 }
 
-/// Reason why the file of a request that a lost process may have sent may be missing although the request began.
+/// Reason why a missing file does not prove that a request of a lost process never began; `None` if it does.
 fn may_have_lost(former: Former) -> Option<&'static str> {
     if former.age >= OLD.as_secs() {
         return Some("hosts keep results for a day");

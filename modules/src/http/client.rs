@@ -40,7 +40,7 @@ const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
 pub(crate) struct Client {
     agent_name: String,
     timeout: Duration,
-    /// Bytes per second below which a body is given up, if anything but silence is too slow.
+    /// Minimum rate of a body in bytes per second; `None` limits only the silence between two reads.
     slowest: Option<u64>,
     use_proxy: bool,
     /// Proxy and exempt servers, instead of the environment's settings.

@@ -56,8 +56,8 @@ impl Running {
         !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
     }
 
-    /// Stops the process while reading its output. Otherwise a process that prints during its end would die of SIGPIPE,
-    /// and traps of a shell would never run.
+    /// Stops the process while reading its output. Otherwise a process that prints while it shuts down would die of
+    /// SIGPIPE, and the traps of a shell would never run.
     fn stop_draining(&mut self, pipes: &mut Pipes) {
         let _ = kill_process_group(self.group, Signal::TERM);
         let deadline = Instant::now() + GRACE;

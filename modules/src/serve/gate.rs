@@ -33,7 +33,7 @@ pub(crate) struct Gate {
     /// Whether the run has ended in order.
     is_over: AtomicBool,
     is_lost: AtomicBool,
-    /// Its own mutex, since requests that a thread admits in order may lock the host for their jobs too.
+    /// A separate mutex, because a request that is admitted while `state` is locked may lock the host for its job.
     held: Mutex<Option<HostLock>>,
     state: Mutex<State>,
 }
@@ -58,8 +58,8 @@ enum Attempted {
 }
 
 impl Gate {
-    /// Tries to lock. Where that is impossible, a run that waits goes on without a lock, with a warning the first time,
-    /// and one that fails at once does so with the reason.
+    /// Tries to lock. If the host cannot be locked at all, a run with the policy `wait` continues without a lock and
+    /// warns the first time; with `fail`, it fails with the reason.
     fn attempt(&self, state: &mut State, terms: &LockTerms, locking: Locking) -> Attempted {
         if state.given_up {
             return Attempted::Held(None);
@@ -101,7 +101,7 @@ impl Gate {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Notes that the controller is gone. Returns whether running requests outlive it; no other one starts.
+    /// Records that the controller is gone. Returns whether running requests outlive it. No further request starts.
     pub(super) fn lose(&self) -> bool {
         let outlive = self.flights.get().is_some() && !self.is_over.load(Ordering::Acquire);
         self.is_lost.store(outlive, Ordering::Release);

@@ -92,8 +92,7 @@ fn take_streams() -> io::Result<(File, File)> {
     Ok((input, output))
 }
 
-/// Changes to a readable working directory, because after `become` the old one often is unreadable and programs
-/// misbehave there.
+/// Changes to a readable working directory: after `become`, the old one often is unreadable, and programs fail in it.
 fn leave_unreadable_directory() {
     if std::fs::read_dir(".").is_ok() {
         return;

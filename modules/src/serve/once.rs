@@ -42,7 +42,8 @@ pub(super) fn once(
                     session.event(id, Event::LockTaken, &[]);
                 }
                 let result = run(request);
-                // A stopped request may have changed the host; one that exceeded its time has run to its limit.
+                // A stopped request may have changed the host, so its result is unknown. One that exceeded its time
+                // limit has a result.
                 let is_known = result.get(INTERRUPTED).is_none() || result.get("timedout").is_some();
                 if let Ok(flights) = flights.as_ref()
                     && is_known

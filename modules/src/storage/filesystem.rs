@@ -67,7 +67,7 @@ struct Type {
     grow: &'static [&'static str],
     /// Grows through the mount point instead of the device.
     grow_mounted: bool,
-    /// Bytes by which a device may be larger without growing, because less is impossible or not useful.
+    /// Bytes that may stay unused at the end of a device: the file system cannot grow by less, or it is not worth it.
     slack: u64,
 }
 

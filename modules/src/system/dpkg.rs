@@ -8,7 +8,7 @@ use crate::facts::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Installed {
     pub(super) version: String,
-    /// Unpacked and configured; a package of which only configuration files remain does not count.
+    /// Unpacked and configured. A removed package that left configuration files does not count.
     pub(super) installed: bool,
     pub(super) held: bool,
 }

@@ -47,7 +47,7 @@ fn find(name: &str, local: bool) -> Option<Known> {
     }
 }
 
-/// The command that brings the group to the requested state; `None` if nothing differs.
+/// The command that changes the group to the requested state; `None` if nothing differs.
 fn command(args: &Args, known: Option<&Known>) -> Result<Option<Vec<String>>, Failure> {
     let name = args.required("name")?.to_owned();
     let number = |option: &str| args.int(option).map(|number| number.to_string());

@@ -101,7 +101,8 @@ impl<'a> Lock<'a> {
                 Some(process.map_or(Held { path: self.path, process: None }, named))
             }
             Kind::Whole => {
-                // Only a probe shows such a lock. It may not block a manager that starts, so it needs a likely holder.
+                // Only taking the lock shows whether it is held. That could disturb a manager that starts, so it is
+                // tried only if a likely holder runs.
                 let process = holder()?;
                 let file = File::open(&path).ok()?;
                 if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {

@@ -216,7 +216,7 @@ impl Module for Mount {
     }
 }
 
-/// Everything that brings a mount to its requested state.
+/// Everything needed to change a mount to its requested state.
 struct Change {
     state: String,
     entry: Entry,
@@ -358,8 +358,8 @@ fn is_ours(point: &str) -> bool {
     Place::of(Path::new(point), Link::Follow, Purpose::Run).is_ok()
 }
 
-/// Mounts where somebody else could replace a directory of the path. So the mount point is the working directory of
-/// `mount`, which does not resolve a path again.
+/// Mounts safely although another user could replace a directory of the path: the mount point is the working directory
+/// of `mount`, so it resolves no path.
 fn mount_open(entry: &Entry, options: &str, what: &str, host: &Host) -> Result<(), Failure> {
     let place = place(&entry.point)?;
     let node = place.existing().map_err(|error| Failure::new(format!("{what}: {}.", reason(&error))))?;

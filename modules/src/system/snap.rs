@@ -302,7 +302,7 @@ fn flatten(prefix: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     found.insert(prefix.to_owned(), text);
 }
 
-/// The names of snaps, some of which may be given as files.
+/// The names of the requested snaps. `snap info` knows the name of one that is given as a file.
 fn real_names(names: &[String], host: &Host) -> Result<Vec<String>, Failure> {
     let asked: Vec<&String> = names.iter().filter(|name| *name != SYSTEM).collect();
     if asked.is_empty() {

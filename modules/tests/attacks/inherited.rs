@@ -1,5 +1,5 @@
-//! Files, links and directories that a user has prepared: root's work inherits no right of the user from them, runs
-//! nothing of the user, and does not follow root's own links in the user's directory.
+//! Files, links and directories that a user has prepared. A module that runs as root gives the user no rights through
+//! them, runs nothing of the user's, and does not follow root's own links in the user's directory.
 
 use std::{
     fs,

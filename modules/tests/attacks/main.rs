@@ -1,8 +1,8 @@
 //! Races: a user changes a directory while root works below it, and must never obtain a file of root.
 //!
 //! The attacker is this program, started again as another user. It moves every new entry of its directory away for a
-//! moment and puts a link to root's files in its place. That takes root and the account `nobody`; without them these
-//! tests pass without running.
+//! moment and puts a link to root's files in its place. The tests need root and the account `nobody`; without them they
+//! pass without running.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 #[path = "../case/mod.rs"]

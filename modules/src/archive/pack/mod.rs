@@ -163,7 +163,7 @@ fn finish(path: &Path, outcome: &mut Outcome) {
     outcome.data.extend(describe(path));
 }
 
-/// Plan for an archive of which only attributes may differ.
+/// Plan for an archive whose content is already right: sets attributes that differ.
 fn attributes_only(path: &Path, attributes: Attributes) -> Result<Plan, Failure> {
     if !path.exists() || attributes.changes(path, way::Link::Follow)?.is_empty() {
         return Ok(Plan::unchanged());

@@ -140,7 +140,7 @@ struct Progress {
     failure: Option<Failure>,
 }
 
-/// State that `up` brings containers to.
+/// State of the containers after `up`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Created,

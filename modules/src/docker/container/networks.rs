@@ -164,7 +164,7 @@ fn disconnect(task: &mut Task, container: &str, name: &str, network: &str) -> Re
     Ok(())
 }
 
-/// The actual connection instead of a requested one: null if not connected, `None` if nothing differs.
+/// The actual connection if it differs from the requested one: null if not connected, `None` if nothing differs.
 fn difference(network: &Map, connected: &Map) -> Option<Value> {
     let name = network.get("name").and_then(Value::as_str)?;
     let Some(there) = connected.get(name) else { return Some(Value::Null) };

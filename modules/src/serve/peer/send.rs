@@ -79,8 +79,8 @@ struct Ticket {
 }
 
 impl Kept {
-    /// Keeps a content that was written completely to `file`, if the controller wants hosts to pass it on. It is a
-    /// convenience, so errors only mean that the content is not kept.
+    /// Keeps a content that was written completely to `file`, if the controller wants hosts to pass it on. After an
+    /// error, the content is not kept and the controller sends it to the other hosts.
     pub(crate) fn keep(self: &Arc<Kept>, content: &Content, file: &File) {
         let Some(sha256) = content.sha256.clone() else { return };
         // Opened again for reading only, since a program that is open for writing cannot be executed.
@@ -153,7 +153,7 @@ impl Kept {
             // Not blocking: the connection may be gone again.
             let accepted = ready.is_ok_and(|count| count > 0).then(|| listener.accept());
             if matches!(accepted, Some(Err(_))) {
-                // For example for lack of descriptors, an error that would be reported again at once.
+                // An error such as a lack of descriptors would occur again at once.
                 thread::sleep(PAUSE);
             }
             let mut state = lock(&self.0);

@@ -96,7 +96,7 @@ static FORMS: LazyLock<Option<[Regex; 6]>> = LazyLock::new(|| {
     ])
 });
 
-/// Splits an expression into the part before its end, and the node that the end describes.
+/// Splits an XPath expression into its parent and the node that the last step describes.
 fn split(xpath: &str) -> Option<(&str, Last<'_>)> {
     let xpath = xpath.trim();
     let (form, parts) = FORMS

@@ -266,8 +266,8 @@ impl Repository {
         self.run_for(&words, &what, host).map(|_| ())
     }
 
-    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost. A version whose
-    /// signature is to be verified is not checked out before.
+    /// Checks out the requested version, and resets a branch to its upstream. Local changes are lost. A requested
+    /// signature is verified before the checkout.
     pub(super) fn check_out(&self, wish: &Wish, host: &Host) -> Result<(), Failure> {
         let (version, remote) = (&wish.version, &wish.remote);
         let what = format!("Failed to checkout {version}");
@@ -300,7 +300,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Verifies the signature of the tag or commit that is to be checked out, if the task asks for it.
+    /// Verifies the signature of the tag or commit before its checkout, if the task requests that.
     fn verify(&self, wish: &Wish, target: &str, host: &Host) -> Result<(), Failure> {
         if !wish.verify {
             return Ok(());
