@@ -42,8 +42,46 @@ fn removed_node_loses_its_pods() {
     assert_eq!(code, Some(0), "{text}");
     let asked = fs::read_to_string(asked).unwrap();
     let pods = "delete pod --field-selector=spec.nodeName=cp2 --all-namespaces";
-    let (node, pods) = (asked.find("delete node cp2"), asked.find(pods));
-    assert!(node.is_some() && node < pods, "{asked}");
+    let (node, found) = (asked.find("delete node cp2"), asked.find(pods));
+    assert!(node.is_some() && node < found, "{asked}");
+    let line = asked.lines().find(|line| line.contains(pods)).unwrap();
+    assert!(line.contains("--force --grace-period=0") && line.contains("--wait=false"), "{asked}");
+}
+
+/// A controller manager that took over from one on the dead host needs longer to call its node unknown.
+#[test]
+fn dead_host_with_ready_node_drained_only_while_its_lease_is_renewed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: remove_node}
+";
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2 remove_node_reached=\"{'unreachable': True}\"\n";
+    let bin = format!("bin_dir={at}");
+    let options = ["-e", "node=cp2", "-e", "allow_ungraceful_removal=true", "-e", &bin, "-e"];
+    let options = [&options[..], &["{remove_node_silence: 1, remove_node_members: []}"]].concat();
+    for (renewed, given_up) in [("2026-01-01T00:00:00Z", true), ("$(date +%N)", false)] {
+        let lease = format!(r#"{{\"spec\": {{\"leaseDurationSeconds\": 1, \"renewTime\": \"{renewed}\"}}}}"#);
+        let node = r#"{"metadata": {"name": "cp2"}, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}"#;
+        let script = format!(
+            "echo \"$*\" >>{at}/asked
+case \"$*\" in
+*'get lease'*) echo \"{lease}\" ;;
+*'get node'*) echo '{node}' ;;
+*drain*) echo 'node/cp2 drained' ;;
+*cordon*) echo 'node/cp2 cordoned' ;;
+esac"
+        );
+        program(folder.path(), "kubectl", &script);
+        fs::write(folder.path().join("asked"), "").unwrap();
+        let (code, text) = play(folder.path(), hosts, playbook, &options);
+        let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+        assert_eq!(code, Some(0), "{text}\n{asked}");
+        let called = |verb: &str| asked.lines().any(|line| line.contains(verb));
+        assert_eq!((called("cordon cp2"), called("drain cp2")), (given_up, !given_up), "{asked}\n{text}");
+    }
 }
 
 /// The API servers of the others are not ready before etcd has elected a leader.

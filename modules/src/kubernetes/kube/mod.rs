@@ -85,7 +85,7 @@ static SPEC: Spec = Spec {
             "force",
             Kind::Bool,
             "Delete and recreate objects that cannot be changed in place. With `drained`: delete pods that no \
-             controller recreates.",
+             controller recreates. With `absent`: delete at once, without waiting for the end of pods.",
         )
         .default("false"),
         Opt::new(
