@@ -270,6 +270,18 @@ fn wrong_checksum_or_missing_image_stops_the_bundle() {
     assert!(left.iter().any(|left| left.kind == "image" && left.name == "127.0.0.1:1/pause:3.99"), "{left:?}");
 }
 
+#[test]
+fn failed_list_of_needs_shown_by_its_reason_alone() {
+    let site = Site::new();
+    site.describe(&json!({"kube_version": "latest"}));
+    let output = site.windlass(&Site::creating(&["x.bundle"]));
+    let (shown, refused) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success() && shown.is_empty(), "{shown}");
+    assert!(refused.starts_with("[ERROR]: nothing was written, because `"), "{refused}");
+    assert!(refused.contains("\n  kube_version is `latest`, but must be a release"), "{refused}");
+    assert_eq!(refused.lines().count(), 2, "{refused}");
+}
+
 /// A registry with one image, `pause:3.99` for two architectures. `scheme` is how it wants to be logged in to, and
 /// `layer` the layer it sends.
 fn registry(scheme: &'static str, layer: &'static [u8]) -> String {

@@ -1,9 +1,11 @@
 //! `windlass bundle create`: lets a playbook compute the needs of an inventory, and creates the bundle.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use super::show::size;
 use super::{line, private_key};
@@ -109,7 +111,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     }
     let folder = tempfile::tempdir().map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
     let answer = folder.path().join("plan.json");
-    let variables = serde_json::json!({"bundle_plan": answer, "bundle_architectures": arguments.arch});
+    let variables = json!({"bundle_plan": answer, "bundle_architectures": arguments.arch});
     let mut command = Command::new(super::super::child::own_program()?);
     command.arg("playbook").arg(&arguments.playbook).arg("--no-journal");
     for (option, values) in [
@@ -121,17 +123,55 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
         command.args(values.iter().flat_map(|value| [option, value.as_str()]));
     }
     command.args(["-e", &variables.to_string()]);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let events = folder.path().join("events.jsonl");
+    let output = command.arg("--events").arg(&events).stdin(Stdio::null()).output();
     let output = output.map_err(super::super::child::cannot_start)?;
-    if !output.status.success() {
+    let failed = !output.status.success();
+    let reasons = if failed { reasons(&events) } else { Vec::new() };
+    // Without a reason, the output is all that is known. Otherwise, only its warnings matter.
+    if failed && reasons.is_empty() {
         super::super::stdout::print(&String::from_utf8_lossy(&output.stdout))?;
-        return Err(Error::new(format!("`{}` failed; nothing was written", arguments.playbook.display())));
+    }
+    if reasons.is_empty() {
+        let _ = std::io::stderr().write_all(&output.stderr);
+    }
+    if failed {
+        let failure = format!("nothing was written, because `{}` failed", arguments.playbook.display());
+        let reasons = reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>();
+        let mark = if reasons.is_empty() { "" } else { ":" };
+        return Err(Error::new(format!("{failure}{mark}{reasons}")));
     }
     let bytes = windlass_bounds::read(&answer).map_err(|error| {
         Error::new(format!("`{}` wrote no list of needs: {error}", arguments.playbook.display()))
             .hint("use the playbook of this release")
     })?;
     Plan::parse(&bytes)
+}
+
+/// Messages of the failures that ended a run, from its events. Hosts may fail alike.
+fn reasons(events: &Path) -> Vec<String> {
+    let lines = windlass_bounds::read(events).unwrap_or_default();
+    let mut found: Vec<(Value, String)> = Vec::new();
+    for line in lines.split(|byte| *byte == b'\n') {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else { continue };
+        let place = json!([event["host"], event["task"]]);
+        let has_failed =
+            matches!(event["status"].as_str(), Some("failed" | "unreachable")) && event["ignored"] == false;
+        match event["event"].as_str() {
+            Some("error") => {}
+            Some("result") if has_failed => {}
+            Some("rescued") => {
+                found.retain(|(failed, _)| *failed != place);
+                continue;
+            }
+            _ => continue,
+        }
+        let message = event["message"].as_str().unwrap_or_default().to_owned();
+        if !message.is_empty() && found.iter().all(|(_, other)| *other != message) {
+            found.push((place, message));
+        }
+    }
+    found.into_iter().map(|(_, message)| message).collect()
 }
 
 /// Name of an inventory: its directory, or the directory of its file.
