@@ -289,3 +289,52 @@ fn kubelet_that_does_not_stay_up_fails_its_host() {
         assert!(!said.contains("goroutine"), "{said}");
     }
 }
+
+/// kubeadm gives up at the first request that is not answered in time. The role runs in a mount namespace, because the
+/// module reads and writes in /etc.
+#[test]
+fn join_that_a_silent_api_server_ended_is_finished() {
+    if !windlass_testing::has_all(&["root", "namespaces"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let kubeadm = "case \"$*\" in
+'token create'*) echo bbbbbb.1111111111111111 ;;
+join*)
+    echo joined >>asked
+    echo x | tee /etc/kubernetes/kubelet.conf >/etc/kubernetes/bootstrap-kubelet.conf
+    echo 'error patching node: net/http: request canceled (Client.Timeout exceeded while awaiting headers)' >&2
+    exit 1 ;;
+esac";
+    program(folder.path(), "kubeadm", &kubeadm.replace("asked", &format!("{at}/asked")));
+    program(folder.path(), "kubectl", &format!("echo \"$*\" >>{at}/asked"));
+    let playbook = "- hosts: cp2
+  gather_facts: false
+  roles: [cluster]
+  tasks:
+    - ansible.builtin.import_role: {name: worker, tasks_from: join}
+";
+    let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
+    let bin = format!("bin_dir={at}");
+    let inner = super::command(folder.path(), hosts, playbook, &["-e", &bin, "-e", "kube_version=1.36.4"]);
+    let script = "set -eu
+mount -t tmpfs tmpfs /mnt
+cp -a /etc /mnt/etc
+mount --bind /mnt/etc /etc
+rm -rf /etc/kubernetes
+mkdir /etc/kubernetes
+\"$@\"
+! test -e /etc/kubernetes/bootstrap-kubelet.conf
+";
+    let mut outer = Command::new("unshare");
+    outer.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]);
+    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = outer.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+    assert_eq!(asked.matches("joined\n").count(), 1, "{asked}");
+    assert!(asked.contains("annotate --overwrite node cp2 kubeadm.alpha.kubernetes.io/cri-socket="), "{asked}");
+}

@@ -36,8 +36,11 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     let ignored = if step == Step::Fresh { args.list("ignore_preflight_errors").join(",") } else { "all".to_owned() };
     let apply = move |host: &Host, outcome: &mut Outcome| {
         let unfinished = Unfinished::begin("join")?;
+        if matches!(step, Step::FinishWorker(_) | Step::FinishControlPlane(_)) {
+            record_runtime(&tool, host)?;
+        }
         match step {
-            Step::FinishWorker(_) => finish_worker(&tool, host)?,
+            Step::FinishWorker(_) => remove_bootstrap()?,
             step => {
                 let (path, _secret) = match tool.config()? {
                     Some((path, secret)) => (path, secret),
@@ -66,15 +69,19 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     Ok(Plan::change(apply).with("action", action).with("reason", reason).with("node", node))
 }
 
-/// Completes a registered worker: records its container runtime, and removes a bootstrap file that is no longer needed.
-fn finish_worker(tool: &Tool, host: &Host) -> Result<(), Failure> {
-    if let Some(socket) = &tool.cri_socket {
-        let note = format!("kubeadm.alpha.kubernetes.io/cri-socket={socket}");
-        let output = tool.ask(KUBELET, &["annotate", "--overwrite", "node", &tool.node, &note], host)?;
-        if !output.success() {
-            return Err(output.failure(&["kubectl annotate node".to_owned(), tool.node.clone()]));
-        }
+/// Records the container runtime of a registered node, which kubeadm reads at upgrades. A join may have ended before.
+fn record_runtime(tool: &Tool, host: &Host) -> Result<(), Failure> {
+    let Some(socket) = &tool.cri_socket else { return Ok(()) };
+    let note = format!("kubeadm.alpha.kubernetes.io/cri-socket={socket}");
+    let output = tool.ask(KUBELET, &["annotate", "--overwrite", "node", &tool.node, &note], host)?;
+    match output.success() {
+        true => Ok(()),
+        false => Err(output.failure(&["kubectl annotate node".to_owned(), tool.node.clone()])),
     }
+}
+
+/// Removes a bootstrap file that is no longer needed.
+fn remove_bootstrap() -> Result<(), Failure> {
     match std::fs::remove_file("/etc/kubernetes/bootstrap-kubelet.conf") {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Failure::new(format!("bootstrap-kubelet.conf could not be removed: {error}.")))

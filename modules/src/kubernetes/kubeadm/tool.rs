@@ -66,7 +66,10 @@ impl Tool {
             api_limit: seconds(args, "api_timeout", 120),
             node: node.unwrap_or(hostname),
             cert_dir: cert_dir.unwrap_or_else(|| "/etc/kubernetes/pki".to_owned()),
-            cri_socket: args.str("cri_socket").map(str::to_owned),
+            cri_socket: args
+                .str("cri_socket")
+                .map(str::to_owned)
+                .or_else(|| configuration::inner_value(text, "nodeRegistration", "criSocket")),
             configuration,
             config_path,
         })
