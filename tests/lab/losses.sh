@@ -13,6 +13,16 @@ is_gone() {
   not kubectl node1 get node "$1" && kubectl node1 get pods --all-namespaces -o wide --no-headers | not grep " $1 "
 }
 
+# The host returns with what it had, and somebody has changed that.
+changed_by_hand() {
+  on "$1" 'sed -i "s/maxPods: .*/maxPods: 7/" /etc/kubernetes/kubelet-config.yaml && chmod 0644 /etc/kubernetes/admin.conf &&
+    sysctl -q -w net.ipv4.ip_forward=0 && touch /etc/kubernetes/manifests/stray.txt'
+}
+as_made() {
+  on "$1" '! grep -q "maxPods: 7$" /etc/kubernetes/kubelet-config.yaml && [ "$(stat -c %a /etc/kubernetes/admin.conf)" = 600 ] &&
+    [ "$(sysctl -n net.ipv4.ip_forward)" = 1 ] && ! test -e /etc/kubernetes/manifests/stray.txt'
+}
+
 operation_dead_node() {
   local rest='node1 node2'
   cluster three
@@ -25,7 +35,9 @@ operation_dead_node() {
   holds 'its pods run on the other nodes' eventually 120 kubectl node1 rollout status deployment/hello --timeout 60s
   nodes="$rest node3"
   holds 'the host returns' "$windlass" lab start node3
+  holds 'files and parameters of it are changed by hand' changed_by_hand node3
   holds 'replace_node.yml joins it again' run replace.log replace_node -e node=node3 -e skip_confirmation=true
+  holds 'nothing of these changes is left' as_made node3
   holds 'its nodes are Ready' eventually 60 all_ready
   holds 'the Deployment answers on every node' deployment
   holds 'cluster.yml changes nothing' unchanged cluster
