@@ -51,7 +51,7 @@ given_up() {
     [ "$2" -eq 0 ] || oldest=$(date -u -d "-$2 days" +%Y%m%dT%H%M%SZ)
     awk -v keep="$1" -v oldest="$oldest" 'NR > 1 && (keep > 0 && NR > keep || $1 < oldest) { print $2 }'
 }
-# Archives in BACKUP_DIR that the retention gives up.
+# Archives in BACKUP_DIR that exceed the retention limits.
 outdated() {
     for file in "$BACKUP_DIR/$BACKUP_NAME"-*T*Z.tar.gz "$BACKUP_DIR/$BACKUP_NAME"-*T*Z.tar.gz.age; do
         [ ! -f "$file" ] || echo "${file##*/}"
@@ -96,7 +96,7 @@ put_snapshot() {
     echo "$1: revision $revision, ${keys:-0} keys"
 }
 
-# s3_change OPTION...: a request whose answer is of no use, and may be long if the server is hostile
+# s3_change OPTION...: a request whose answer is discarded, because a hostile server may send a long one
 s3_change() { s3 --output /dev/null "$@"; }
 
 # upload FILE: puts it into the folder of the bucket
@@ -105,8 +105,8 @@ upload() {
     s3_change --header "x-amz-content-sha256: $sum_of_file" --upload-file "$1" "$BACKUP_S3_URL/${1##*/}"
 }
 
-# Removes the archives that the bucket's retention gives up, of all hosts of the cluster, but never the newest. Both
-# halves of one may be gone already, if another host is at it.
+# Removes the archives of all hosts of the cluster that exceed the bucket's retention limits, but never the newest.
+# Another host may have removed an archive or its checksum already.
 tidy_bucket() {
     [ "$BACKUP_S3_KEEP_COUNT" -gt 0 ] || [ "$BACKUP_S3_KEEP_DAYS" -gt 0 ] || return 0
     s3_list "$work" || return 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # forget.sh PREFIX VOLUMES [ADDRESS]...: removes from etcd what the cluster of the archive, with these addresses, knew
-# of its hosts, and prints what it removed and what else names them. It writes to etcd itself, because a component that
-# once met the old objects would go to the first cluster, or act on its disks.
+# of its hosts, and prints what it removed and what else names them. It writes to etcd directly, before any API server
+# runs. Otherwise a component that reads the old objects could connect to the first cluster, or change its disks.
 set -eu
 umask 077
 prefix=$1 volumes=$2

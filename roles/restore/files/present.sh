@@ -7,7 +7,7 @@ set -eu
 kinds=$(kubectl api-resources --namespaced=true --verbs=list,create --no-headers 2>/dev/null |
     awk '{ group = $(NF - 2) ~ /\// ? substr($(NF - 2), 1, index($(NF - 2), "/") - 1) : ""; print $NF, $1 (group == "" ? "" : ".") group, group }')
 [ -n "$kinds" ] || { echo "The API server names no kinds of objects." >&2; exit 1; }
-# Whatever cannot be read ends the script: what only seems to be missing would be written over.
+# Anything that cannot be read ends the script. Otherwise it would seem to be missing, and would be overwritten.
 found=$(kubectl get namespace "$1" --ignore-not-found --output=name)
 objects=
 if [ -n "$found" ]; then

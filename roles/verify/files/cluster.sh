@@ -81,7 +81,7 @@ pods() {
       [ "${restarts:-0}" -lt 20 ] ||
         say cluster.restarts warn "$namespace/$pod on $node: $name was restarted $restarts times"
     done
-    # One that started shortly before gets its time. Without a node it has no such condition.
+    # A pod that became unready only recently is a warning. A pod without a node has no such condition.
     [ -z "$wrong" ] || [ -z "$since" ] || [ $((now - $(date -d "$since" +%s))) -ge "$STARTING" ] || status=warn
     [ -z "$deleted" ] || status=warn wrong="is being deleted"
     [ -z "$wrong" ] || say $check $status "$namespace/$pod on ${node:-no node} $wrong"

@@ -88,7 +88,7 @@ fi
 rm -rf /sys/fs/bpf/cilium /sys/fs/bpf/tc/globals/cilium_*
 if mountpoint -q /run/cilium/cgroupv2; then umount /run/cilium/cgroupv2; fi
 
-# Configurations of other networks that Cilium put aside.
+# Configurations of other networks that Cilium renamed.
 for file in /etc/cni/net.d/*.cilium_bak; do
     [ -e "$file" ] || continue
     if [ -e "${file%.cilium_bak}" ]; then rm "$file"; else mv "$file" "${file%.cilium_bak}"; fi
