@@ -39,7 +39,7 @@ pub(crate) struct VariableFiles {
     duplicate_keys: DuplicateKeys,
     /// Runs vars plugins.
     plugins: Option<Arc<dyn ForeignPlugins>>,
-    /// Whether there turned out to be no vars plugins, so that nothing is asked and kept for every host.
+    /// Whether no vars plugins exist, which saves a request and a cache entry for every host.
     has_no_plugins: AtomicBool,
     /// Variables of vars plugins, by directory, kind and name.
     of_plugins: Mutex<HashMap<(PathBuf, Kind, String), Vec<File>>>,

@@ -126,10 +126,10 @@ impl Flight {
 /// A process that may have sent a request before it was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Former {
-    /// Its part, with the token of its successor. `None` if the whole run was lost.
+    /// Part of the lost process, with the token of its successor. `None` if the whole run was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// Seconds since it may have sent the request.
+    /// Seconds since the lost process may have sent the request.
     pub age: u64,
     /// Whether the request runs again if its end is unknown.
     #[serde(default)]

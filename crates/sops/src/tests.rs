@@ -26,7 +26,7 @@ fn enc(text: &str, context: &str, kind: &str) -> String {
     format!("ENC[AES256_GCM,data:{data},iv:{iv},tag:{tag},type:{kind}]")
 }
 
-/// A document with what sops adds: the key for an identity, and the MAC over these values.
+/// A document with sops' metadata: the data key encrypted for an identity, and the MAC over these values.
 fn document(body: &str, values: &[&str], identity: &Identity, more: &str) -> String {
     let mut hash = Sha512::new();
     values.iter().for_each(|value| hash.update(value));

@@ -42,8 +42,8 @@ impl Encrypted {
         plain.map(Zeroizing::new).map_err(|_| "was changed or moved without sops: it cannot be decrypted")
     }
 
-    /// The value in its own type, at the place of `node`, and its bytes that the MAC covers. The type itself is not
-    /// authenticated, so text that does not fit it is refused.
+    /// Converts decrypted bytes to the value's type, at the position of `node`. Also returns the bytes that the MAC
+    /// covers. The type is not authenticated, so text that does not fit it is refused.
     pub(crate) fn typed(&self, bytes: &[u8], node: &Node) -> Result<(Node, Vec<u8>), &'static str> {
         const UNFIT: &str = "does not fit the type that the file gives it";
         let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Retries of a failure if nobody set their number.
+/// Retries of a failure if no setting limits them.
 const DEFAULT_RETRIES: u32 = 2;
 /// Attempts at a server that refuses connections under load. A jump host or shared sshd refuses more than half of fifty
 /// simultaneous connections.
@@ -16,8 +16,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempts {
     most: u32,
-    /// Whether a passed deadline is retried too. Unless somebody sets a number of retries, a host that is down costs
-    /// one deadline.
+    /// Whether an attempt that exceeded its deadline is retried too. By default, it is not, so that a host that is down
+    /// costs only one deadline.
     repeats_deadlines: bool,
 }
 
@@ -28,8 +28,7 @@ impl Attempts {
         Self { most: wished.unwrap_or(DEFAULT_RETRIES + 1), repeats_deadlines: wished.is_some() }
     }
 
-    /// Whether the connection may be attempted again after this many attempts, of which the last one failed with this
-    /// error.
+    /// Whether the connection may be attempted again after `made` attempts, the last of which failed with this error.
     pub(crate) fn allow_another(self, made: u32, error: &Error) -> bool {
         let most = match error {
             // Connecting to a jump host has its own retries.

@@ -26,7 +26,7 @@ enum Attempt {
     Key(Box<Candidate>),
     Password,
     KeyboardInteractive,
-    /// Asks the server what it accepts.
+    /// Asks the server which methods it accepts.
     None,
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn add(file: &Path, name: &str, key: &PublicKey, hashed: bool) -> io:
     }
 }
 
-/// Whether a file keeps what is written to it, or would once it exists.
+/// Whether new lines can be stored in a file: it is a regular file, or does not exist yet.
 pub(crate) fn is_kept(file: &Path) -> bool {
     file.is_file() || !file.exists()
 }

@@ -12,7 +12,7 @@ use crate::known_hosts::{HostName, names_of};
 
 static READ: LazyLock<Mutex<HashMap<PathBuf, Index>>> = LazyLock::new(Mutex::default);
 
-/// A file as of its last read.
+/// Content of a file at its last read, and its lines by host.
 #[derive(Debug, Default)]
 struct Index {
     text: Vec<u8>,

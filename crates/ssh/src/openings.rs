@@ -16,14 +16,16 @@ const THROUGH_JUMP_HOST: usize = 32;
 /// Connections that open through equal ProxyCommands at once. `ssh -W` logs in to the jump host each time, and sshd
 /// refuses at random from ten unfinished logins on (MaxStartups 10:30:100).
 const THROUGH_COMMAND: usize = 8;
-/// A server that has not answered for so long waits outside of its turn, so that dead hosts hold nobody up.
+/// Time without a first byte from the server after which a connection gives its turn to others, so that dead hosts do
+/// not delay them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for one that has answered, and then looks up a name or waits for PAM, and for the login of a ProxyCommand.
+/// The same time for a server that has answered, and may look up a name or wait for PAM, and for the login of a
+/// ProxyCommand.
 const LONG_PATIENCE: Duration = Duration::from_secs(5);
-/// Connections that a network gets at once.
+/// Connections that may open within one network without a pause.
 const BURST: u32 = 64;
-/// Time between two connections to a network after those. A router has to ask for each new address, and firewalls take
-/// faster ones for an attack.
+/// Time between two further connections to a network. A router has to resolve each new address, and firewalls treat
+/// faster connections as an attack.
 const INTERVAL: Duration = Duration::from_millis(4);
 
 /// Turns of the connections that are being opened.
@@ -42,12 +44,12 @@ impl Default for Openings {
     }
 }
 
-/// Everything that a connection keeps from others while it opens.
+/// Turns that a connection holds while it opens.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     turn: Option<OwnedSemaphorePermit>,
     behind: Option<OwnedSemaphorePermit>,
-    /// Whether it keeps them for LONG_PATIENCE before the first answer too.
+    /// Whether the connection keeps its turns for LONG_PATIENCE even before the first answer.
     is_patient: bool,
 }
 
@@ -115,7 +117,8 @@ impl Openings {
 }
 
 impl Places {
-    /// Awaits a part of a connection. Gives the places back once the server is silent: `heard` counts its bytes.
+    /// Awaits a step of opening a connection. Gives the turns back once the server is silent. `heard` returns the
+    /// number of bytes received.
     pub(crate) async fn keep_while_heard<T>(&mut self, work: impl Future<Output = T>, heard: impl Fn() -> u64) -> T {
         let mut work = std::pin::pin!(work);
         loop {

@@ -41,8 +41,8 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     pattern.iter().skip(p).all(|&rest| rest == '*')
 }
 
-/// Whether a name matches a pattern, ignoring case. Most patterns are plain names, of which known_hosts may have
-/// thousands.
+/// Whether a name matches a pattern, ignoring case. Most patterns are plain names, and known_hosts may have thousands,
+/// so these are compared directly.
 fn fits(pattern: &str, name: &str) -> bool {
     let is_plain = pattern.is_ascii() && !pattern.contains(['*', '?']);
     pattern.eq_ignore_ascii_case(name) || (!is_plain && wildcard(&pattern.to_lowercase(), &name.to_lowercase()))

@@ -82,7 +82,7 @@ until_2_18! {
     evaluates_templates_as_expressions,
     /// `vars` holds templates as written.
     keeps_templates_in_vars,
-    /// The name of a task stays as written if any part fails; later the parts that fail do.
+    /// The name of a task stays as written if any part fails; later only the failed parts do.
     keeps_failing_names_whole,
     /// Unknown options of a header `#jinja2:` only warn, and values are not checked.
     accepts_any_header,

@@ -453,7 +453,7 @@ impl Context {
         self.layered(Own::Extra(extra))
     }
 
-    /// Adds variables that count as long as nobody has set them. Each is computed when it is asked for.
+    /// Adds variables that apply only if nothing else sets them. Each is computed on first use.
     pub fn with_defaults(&self, defaults: Arc<dyn Defaults>) -> Context {
         self.layered(Own::Defaults(defaults))
     }

@@ -65,7 +65,7 @@ pub(crate) fn within<T>(limits: Limits, evaluate: impl FnOnce() -> T) -> T {
     evaluate()
 }
 
-/// Takes the sizes of operands or results from the work that is left. Every operator, filter and method calls this.
+/// Subtracts the sizes of operands or results from the remaining work. Every operator, filter and method calls this.
 pub(crate) fn work<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<(), Error> {
     time()?;
     if CURRENT.get().work.is_none() {

@@ -77,8 +77,8 @@ struct Readings {
     depth: usize,
     /// Variables read through one another, by the address of their context and their name.
     open: Vec<(usize, String)>,
-    /// Variables that failed since the outermost reading began. Otherwise variables that contain each other would be
-    /// read in every order. Holding a context keeps its address from another one.
+    /// Variables that failed since the outermost reading began, so that variables that contain each other are not tried
+    /// again in every order. Each entry holds its context, so that no other context gets that address.
     failed: HashMap<(usize, String), (Context, Error)>,
 }
 

@@ -66,7 +66,7 @@ pub struct Library {
     tests_by_name: OnceLock<Table>,
 }
 
-/// Lookups of a library, with what an engine must know of them before it runs one.
+/// Lookups of a library, with the properties that an engine checks before it runs one.
 pub struct Lookups {
     /// All lookups.
     pub all: &'static [&'static dyn Lookup],

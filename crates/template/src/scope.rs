@@ -48,7 +48,7 @@ pub trait Scope: Send + Sync + Debug {
     }
 }
 
-/// Variables that a context has as long as nobody sets them.
+/// Variables of a context that apply only if nothing else sets them.
 pub trait Defaults: Send + Sync + Debug {
     /// Names that may have a default.
     fn names(&self) -> &'static [&'static str];

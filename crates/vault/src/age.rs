@@ -14,7 +14,7 @@ use crate::Error;
 /// Maximum size of a file of identities, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Secret keys of age (X25519), read at their first use: a run without such data needs none.
+/// Secret keys of age (X25519). They are read on first use, so a run without data of age needs none.
 #[derive(Clone, Default)]
 pub struct Identities(Arc<Sources>);
 

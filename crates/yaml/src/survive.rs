@@ -1,5 +1,5 @@
 //! Work on foreign text whose panic fails that work alone, for this crate and for templates. A file of its own, because
-//! the hook of a program has to know such panics from those that end a run.
+//! a program's panic hook has to distinguish such panics from others, which end a run.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

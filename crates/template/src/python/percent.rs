@@ -30,7 +30,7 @@ pub(crate) fn format(template: &str, values: &[Value]) -> Result<String, String>
         .map_err(|error| error.detail().unwrap_or("the format does not fit its values").to_owned())
 }
 
-/// Length of the longest text that a format can put in for a value: a dictionary's are its entries.
+/// Length of the longest text that a format can insert: the value itself, or an entry of a dictionary.
 fn longest_text(value: &Value) -> usize {
     let entries = super::container::pairs(value).unwrap_or_default();
     let texts = entries.iter().map(|(_, value)| value).chain([value]);
