@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # shares its variables with the other parts
-# Programs of a host beside Kubernetes: containerd, runc, crun, the CNI plugins, etcd, crictl and haproxy, from Debian's
-# binary packages, in archives named and laid out as upstream's releases.
+# Programs of a host other than Kubernetes: containerd, runc, crun, the CNI plugins, etcd, crictl and haproxy, from
+# Debian's binary packages, in archives named and laid out as upstream's releases.
 
 # runtime_build: fills $FILES and sets the *_VERSION variables that images.sh and describe.sh use.
 runtime_build() {
@@ -76,8 +76,8 @@ runtime_crictl() {
     pack "$FILES/$CRICTL_PATH" "$HERE" crictl
 }
 
-# haproxy needs libraries that a host need not have, so it brings its own, with their loader, and a launcher that
-# names them: the folder can be put anywhere. Hosts with Debian's haproxy package need none of this.
+# haproxy needs libraries that a host may lack. So its folder contains them, their loader, and a launcher with their
+# paths, and can be put anywhere. Hosts with Debian's haproxy package need none of this.
 runtime_haproxy() {
     [[ -e $FILES/$HAPROXY_PATH ]] && return
     local tree=$WORK/tree/haproxy folder=haproxy-$HAPROXY_VERSION-linux-amd64

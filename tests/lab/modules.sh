@@ -15,7 +15,7 @@ modules_undone() {
   ! on node3 'test -e /usr/bin/lab-hello || getent passwd deployer || findmnt /mnt/lab || crontab -l | grep count'
 }
 
-# A host of its own, in a lab of its own: the engine brings networks and rules that the cluster's hosts shall not have.
+# A separate host in a separate lab: the engine adds networks and rules that the cluster's hosts must not have.
 docker_on_a_host() {
   local packages=$cache/docker; mkdir -p "$packages"
   ls "$packages"/docker.io_*.deb >/dev/null 2>&1 || docker_packages "$packages" || return 1
@@ -29,7 +29,8 @@ docker_on_a_host() {
   "$windlass" lab down && [ $code = 0 ]
 }
 
-# docker_packages FOLDER: what Debian's docker.io needs beside the lab's base, and a static program for an image
+# docker_packages FOLDER: the packages that Debian's docker.io needs in addition to the lab's base, and a static program
+# for an image
 docker_packages() {
   local names=(busybox-static containerd docker.io iptables libip6tc2 libnetfilter-conntrack3 libnfnetlink0 libnftnl11 runc tini)
   (cd "$1" && { apt-get download -q "${names[@]}" || { apt-get update -q && apt-get download -q "${names[@]}"; }; })

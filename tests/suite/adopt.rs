@@ -480,7 +480,7 @@ fn worker_makes_itself_no_control_plane_and_no_member_of_etcd() {
     }
 }
 
-/// The label is the API's word, which NodeRestriction keeps from kubelets; the host has to run an API server as well.
+/// NodeRestriction keeps kubelets from setting the label, but the host has to run an API server as well.
 #[test]
 fn labelled_node_without_api_server_is_no_control_plane() {
     let mut odd = seen();

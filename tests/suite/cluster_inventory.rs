@@ -133,7 +133,7 @@ fn run_without_hosts_of_a_cluster_refused() {
 fn even_number_of_etcd_members_refused() {
     let inventory = GROUPS.replace("[etcd]\ncp1", "[etcd]\ncp1\nworker1");
     refused(&inventory, "", "The group `etcd` has 2 hosts (cp1, worker1).");
-    // A cluster whose third member was lost and removed goes on until another one joins.
+    // `ignore_assert_errors` accepts it, for a cluster that has lost its third member and waits for another one.
     refused(
         &inventory,
         "ignore_assert_errors=true\nkube_version=v1.30",
@@ -172,7 +172,7 @@ fn more_pods_than_addresses_refused() {
     }
 }
 
-/// kubeadm would fail half-way, or the cluster would end with its authority.
+/// With such an authority, kubeadm would fail half-way, or the cluster would stop working when it expires.
 #[test]
 fn own_authorities_that_cannot_sign_refused() {
     if !windlass_testing::has("openssl") {
@@ -209,7 +209,7 @@ fn own_authorities_that_cannot_sign_refused() {
     assert!(output.contains("unreachable=1"), "{output}");
 }
 
-/// Kubespray makes a ProxyCommand of it, so its hosts could not be reached here, without a word.
+/// Kubespray derives a ProxyCommand from this group. Here, its hosts would be unreachable without an explanation.
 #[test]
 fn bastion_that_nothing_leads_through_refused() {
     let inventory = GROUPS.replacen("cp1\n", "cp1\n[bastion]\njump ansible_host=192.0.2.1\n", 1);

@@ -398,7 +398,7 @@ async fn killed_server_does_not_affect_other_hosts() {
     let state = "the host is unreachable now. It is unknown whether the task completed";
     assert!(error.to_string().contains(state), "{error}");
     kept.unwrap();
-    // The pool retries in vain and reports the host as unreachable.
+    // The pool retries without success and reports the host as unreachable.
     let error = pool.run(&first, call("ping", json!({}))).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     pool.run(&second, call("ping", json!({}))).await.unwrap();

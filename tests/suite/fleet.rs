@@ -95,7 +95,7 @@ fn failing_cluster_leaves_the_others_alone() {
     assert_eq!(fs::read_dir(fleet.path("state/runs")).unwrap().count(), 2, "each run has its journal");
 }
 
-/// Each cluster is a group of one inventory, and has a folder with a file that says so.
+/// Each cluster is a group of one inventory. Its folder has a file that selects the group.
 #[test]
 fn clusters_of_one_inventory_have_hosts_and_files_of_their_own() {
     let fleet = Fleet::new(&[]);
@@ -178,7 +178,8 @@ fn missing_inventory_refused_before_anything_starts() {
     assert!(code == Some(5) && text.contains("are in one folder"), "{text}");
 }
 
-/// At a terminal, which `script` of util-linux provides, the run must not stop for want of it.
+/// `script` of util-linux provides a terminal. The run must fail, and not be suspended because it reads a terminal that
+/// it does not own.
 #[test]
 fn run_that_asks_for_a_password_fails_at_a_terminal() {
     let fleet = Fleet::new(&[("eu", "")]);

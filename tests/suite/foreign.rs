@@ -126,7 +126,8 @@ fn facts_of_a_module_of_the_project_replace_no_variable_of_it() {
     let warning = "localhost reported facts named like variables of the project, which keep their values: \
                    command_to_run, of_inventory";
     assert!(first.text.contains(warning), "{}", first.text);
-    // The cache makes them no more than they were. A fact that the project sets outranks its inventory, also later.
+    // Facts from the cache have the same precedence as in the first run. A fact that the project sets outranks its
+    // inventory in later runs too.
     fs::write(
         folder.path().join("roles/deploy/tasks/main.yml"),
         "- debug: {msg: '{{ of_inventory }} {{ command_to_run }} {{ own }}'}\n",

@@ -164,7 +164,7 @@ fn unhealthy_node_is_replaced_by_a_new_machine_after_its_time() {
     assert!(cluster.read("machines.yml").contains("192.0.2.7"), "{output}");
 }
 
-/// A machine is released for good, so the reconciler looks itself.
+/// The release of a machine cannot be undone, so the reconciler checks for itself that the node is down.
 #[test]
 fn node_is_replaced_only_with_evidence_of_its_own() {
     for (health, hosts, sentence) in [

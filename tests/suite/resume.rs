@@ -812,7 +812,7 @@ fn handlers_of_a_failed_run_are_run_by_the_one_that_resumes_it() {
     let project = Project::new(&handlers(&format!("{NOTIFY}{fails}"), ""));
     project.play(&[]).ends(2);
     project.write("mended", "");
-    // The handler waits for its place. If it ran at once, nothing before it could be replayed.
+    // The handler runs at its place in the play. If it ran first, no earlier result could be replayed.
     project.play(&["--resume"]).ends(0).lacks("have not run").has("resumed: 2 results of the earlier run");
     let restarts = project.lines("log").iter().filter(|line| line.starts_with("restart")).count();
     assert_eq!(restarts, 2);

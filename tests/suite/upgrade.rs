@@ -300,7 +300,7 @@ fn what_would_stop_the_upgrade_is_found_together() {
     assert_eq!(names(&decide("w1", &seen, &json!({}))["findings"]), [""; 0]);
 }
 
-/// The node of an interrupted run is drained, and its pods may be the missing ones.
+/// The node of an interrupted run is drained, and its pods may be the ones that the budgets and webhooks miss.
 #[test]
 fn interrupted_upgrade_goes_on_with_exhausted_budgets_and_dead_webhooks() {
     let mut seen = healthy("1.20.2", ["1.20.2", "1.20.2", "1.20.2"]);

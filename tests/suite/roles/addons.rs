@@ -92,8 +92,8 @@ const FIND: &str = "- hosts: kube_control_plane
       register: cluster_markers
 ";
 
-/// While the first control plane was away, another one had installed them. It must not remove them once the first is
-/// back.
+/// While the first control plane is away, another one installs the addons. That one must not remove them once the first
+/// is back.
 #[test]
 fn addons_of_a_former_first_control_plane_stay() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +150,8 @@ fn records_of_objects_follow_to_other_control_planes() {
     assert!(code == Some(0) && text.contains("changed=0") && !text.contains("changed=1"), "{text}");
 }
 
-/// Otherwise the control plane would delete those objects again when it returns, or bring the records back on all.
+/// Otherwise the control plane would delete those objects again when it returns, or restore the records on all control
+/// planes.
 #[test]
 fn records_deleted_while_a_control_plane_was_away_are_deleted_there() {
     let folder = tempfile::tempdir().unwrap();

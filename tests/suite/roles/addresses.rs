@@ -137,7 +137,7 @@ fn networks_and_addresses_of_a_running_cluster_stay() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// Static pods and pods of users keep running; a marker of an interrupted run makes it happen again.
+/// Static pods and pods of users keep running. The marker of an interrupted run repeats the restart.
 #[test]
 fn node_that_moved_restarts_pods_of_daemon_sets_in_its_network() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ esac",
     assert_eq!(asked.count(), 2, "{calls}");
 }
 
-/// kubelet has requested the new one already, and would not miss it before it restarts.
+/// Once kubelet has the new addresses, it has requested a new certificate, and would not notice that the file is gone.
 #[test]
 fn serving_certificate_of_a_node_that_moves_removed_only_while_kubelet_has_the_old_addresses() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn serving_certificate_of_a_node_that_moves_removed_only_while_kubelet_has_the_o
     }
 }
 
-/// A request that was approved for the address before does not end the wait for the one with the new address.
+/// An approved request for the former address does not end the wait for the request with the new one.
 #[test]
 fn serving_certificate_of_a_node_that_moved_is_approved_again() {
     for (old, new, variables) in [

@@ -17,7 +17,8 @@ fn workers_are_no_members_of_etcd_in_pods() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// The others would refuse its connections, and it would never start. Nothing may be removed before.
+/// The other members would refuse its connections, so it would never start. The refusal must come before anything is
+/// removed.
 #[test]
 fn new_member_of_etcd_that_connects_from_another_address_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +73,7 @@ fn new_member_of_etcd_that_connects_from_another_address_refused() {
     assert_eq!(sources(), 0);
 }
 
-/// Its former member still answers at the old address, because check mode has not removed it.
+/// The host's former member still answers at the old address, because check mode has not removed it.
 #[test]
 fn member_of_etcd_with_another_address_not_awaited_in_check_mode() {
     let folder = tempfile::tempdir().unwrap();

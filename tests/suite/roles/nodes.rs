@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::{play, program};
 
-/// Only a workload's pods are named, those that crashed before others, and nothing that is done or has to wait. If the
-/// workload is ready at the second look, all hosts continue.
+/// Names only pods of the workload, crashed ones first, and no container that is done or has to wait. If the workload
+/// is ready at the second check, all hosts continue.
 #[test]
 fn workload_that_is_not_ready_fails_with_the_reasons_of_its_pods() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +186,8 @@ esac
     assert!(text.contains("changed=0 "), "{text}");
 }
 
-/// Its manifests may have other settings. A control plane that joins has this run's.
+/// Manifests of such a control plane may have other settings. A control plane that joins now has the settings of this
+/// run.
 #[test]
 fn joined_control_plane_without_a_record_gets_the_settings_of_this_run_once() {
     let folder = tempfile::tempdir().unwrap();

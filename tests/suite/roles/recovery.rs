@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::play;
 
-/// The judgement of recover.yml about three control planes with members in pods, by the lines of their probes.
+/// Decisions of recover.yml about three control planes with members in pods, from the lines of their probes.
 fn recovery(states: &str) -> serde_json::Value {
     recovery_of("kubeadm", states)
 }
@@ -109,14 +109,14 @@ fn state_of_etcd_that_is_still_changing_is_looked_at_again() {
     }
 }
 
-/// Its network was to be checked.
+/// Advice to check the network would be wrong.
 #[test]
 fn member_that_is_not_installed_is_installed_by_cluster_yml() {
     let found = recovery(&format!("cp1: {{}}, cp2: {SERVES}, cp3: {SERVES}"));
     assert!(found["findings"].to_string().contains("run playbooks/cluster.yml, which installs it"), "{found}");
 }
 
-/// Its API server serves an empty database, and the survivor would have been joined to it.
+/// The API server of that member serves an empty database, and the survivor would join it.
 #[test]
 fn member_that_started_a_cluster_of_its_own_is_refused() {
     let anew = "{etcd.process: active, etcd.data: 'yes', etcd.majority: 'yes', etcd.strangers: cp2 cp3}";
@@ -125,7 +125,7 @@ fn member_that_started_a_cluster_of_its_own_is_refused() {
     assert!(found["refused"][0].as_str().unwrap().contains("etcd on cp1 is another cluster than on cp3"), "{found}");
 }
 
-/// Nothing issued them again, and a member that runs without them was taken for one whose network is broken.
+/// No other step issues them, and a member that runs without certificates looks like one whose network is broken.
 #[test]
 fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_others() {
     let lost = "{etcd.process: active, etcd.data: 'yes', certificates.lacking: etcd/ca.crt etcd/ca.key, \
@@ -143,7 +143,7 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
     let findings = found["findings"].to_string();
     assert!(findings.matches("etcd/ca.crt").count() == 1 && !findings.contains("and does not serve"), "{findings}");
 
-    // Members that nobody can reach any more have their data, and are no lost majority.
+    // Members that are only unreachable keep their data, so the majority is not lost.
     let found = recovery(&format!("cp1: {lost}, cp2: {lost}, cp3: {}", signed("aa").replace("etcd.majority", "x")));
     assert_eq!(
         (&found["keys"], &found["lost"]),
@@ -176,7 +176,7 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
     assert!(found["refused"][0].as_str().unwrap().contains("cp3 lacks etcd/ca.crt etcd/ca.key"), "{found}");
 }
 
-/// The run was refused, with the advice to correct the network between the hosts.
+/// Without this, the run is refused with the wrong advice to correct the network between the hosts.
 #[test]
 fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority() {
     let member = |ended: &str, authority: &str| {
@@ -217,7 +217,7 @@ fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority()
     );
 }
 
-/// The members were refused, with the advice to correct the network between the hosts.
+/// Without this, the members are refused with the wrong advice to correct the network between the hosts.
 #[test]
 fn members_with_an_older_authority_in_memory_are_restarted() {
     let stale = "{etcd.process: active, etcd.data: 'yes', etcd.stale: 'yes', etcd-certificates.broken: '', \
@@ -228,7 +228,7 @@ fn members_with_an_older_authority_in_memory_are_restarted() {
     assert!(found["findings"].to_string().contains("restarts etcd"), "{found}");
 }
 
-/// The authority of the first complete member was copied, although another one served.
+/// The first complete member may have another authority than the one that serves.
 #[test]
 fn certificates_of_members_with_different_authorities_are_not_copied() {
     let member =
