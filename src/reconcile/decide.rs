@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(decision, Decision::Replace("node3".to_owned(), Evidence::NotReady));
     }
 
-    /// A sentence of a host names another node, and a host only says about itself that it is unhealthy.
+    /// One host names another node in a sentence, and one host claims that it is unhealthy. Neither is evidence.
     #[test]
     fn node_is_not_replaced_by_what_hosts_say() {
         let mut memory = Memory::default();

@@ -15,7 +15,7 @@ fn an_adhoc_command_ends_when_its_hosts_are_done() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// Contents of this size travel after their request, and once stayed encrypted.
+/// Contents of this size are sent after their request. They must be decrypted there too.
 #[test]
 fn a_large_file_in_a_vault_arrives_decrypted() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -123,7 +123,7 @@ fn archives_of_a_bucket_are_listed_page_by_page_with_the_newest_first() {
     assert_eq!(text, "20250102T000000Z x-20250102T000000Z.tar.gz.age\n20250101T000000Z x-20250101T000000Z.tar.gz\n");
 }
 
-/// A retention of ten would have removed all three.
+/// If repeated names counted, these three archives would exceed a retention of ten and be removed.
 #[test]
 fn names_that_a_bucket_lists_again_and_again_count_for_no_retention() {
     let (good, text) = list(&["<IsTruncated>true</IsTruncated><Key>f/x-20250101T000000Z.tar.gz</Key>\

@@ -319,7 +319,7 @@ impl Cluster {
     }
 }
 
-/// The first member gave its older certificates to the others.
+/// Otherwise, the first member would give its older certificates to the others.
 #[test]
 fn first_member_of_etcd_that_returns_takes_the_newer_certificates() {
     let Some(cluster) = Cluster::new() else { return };
@@ -357,7 +357,7 @@ fn first_member_of_etcd_without_key_of_the_authority_gets_it_from_another() {
     assert_eq!(fs::read(path("cp1", "ca-key.pem")).unwrap(), fs::read(path("cp3", "ca-key.pem")).unwrap());
 }
 
-/// The renewal ended at the first control plane, by the rule for majorities, once etcd's certificates had been issued.
+/// The rule for majorities must not end the renewal at the first control plane, after etcd's certificates were issued.
 #[test]
 fn renewal_with_one_of_three_control_planes_away_is_complete() {
     let Some(cluster) = Cluster::new() else { return };
@@ -374,7 +374,7 @@ fn renewal_with_one_of_three_control_planes_away_is_complete() {
     assert!(text.contains("no control plane serves except cp2") && restarts.contains("skipping: [cp2]"), "{text}");
 }
 
-/// A member in a pod is not restarted while another one is away. One that has ended is started.
+/// A member in a pod is not restarted while another one is away, but it is started if it has ended.
 #[test]
 fn restarts_leave_out_a_program_that_runs() {
     let Some(host) = Host::new() else { return };

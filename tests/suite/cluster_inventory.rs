@@ -723,7 +723,7 @@ fn copied_and_separated_machines_refused() {
     }
 }
 
-/// Pings pass a firewall and SELinux, so such hosts failed by timeouts, in the middle of a run.
+/// Pings pass a firewall and SELinux. Without this check, such hosts fail with timeouts in the middle of a run.
 #[test]
 fn firewalls_and_selinux_that_keep_hosts_from_each_other_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -749,7 +749,7 @@ fn firewalls_and_selinux_that_keep_hosts_from_each_other_refused() {
     assert!(!output.contains("setsebool") && !output.contains("is active"), "{output}");
 }
 
-/// Packages could not be installed there, which a run would find out with half of its changes made.
+/// Packages cannot be installed there. Without this check, a run fails after half of its changes.
 #[test]
 fn hosts_with_flatcar_are_refused_before_anything_changes() {
     let folder = tempfile::tempdir().unwrap();

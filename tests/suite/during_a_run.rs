@@ -542,7 +542,8 @@ fn silent_run_names_waited_hosts_on_standard_error() {
     assert!(none.stderr.is_empty(), "{}", String::from_utf8_lossy(&none.stderr));
 }
 
-/// The total of the first task was the time of all batches but the last: two thirds of what the slow one takes.
+/// From its first start to its last end, the first task takes as long as all batches but the last: two thirds of the
+/// slow one's time.
 #[test]
 fn timings_of_a_task_leave_out_what_lies_between_batches() {
     let tasks = "- hosts: all\n  serial: 1\n  gather_facts: false\n  tasks:\n    - {name: First, debug: {msg: x}}\n    \

@@ -333,7 +333,7 @@ fn limit_of_inotify_is_raised_and_never_lowered() {
     assert!(!changed(own));
 }
 
-/// A range of that user with other ids is somebody else's.
+/// Somebody else has added a range of that user with other ids, so it stays.
 #[test]
 fn ids_for_user_namespaces_released_when_they_are_switched_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -444,7 +444,7 @@ fn restart_for_a_replaced_program_is_found_and_predicted() {
     assert!(text.contains(restart), "{text}");
 }
 
-/// A task file that compares times of files knows the results of the tasks that write them.
+/// A task file that compares times of files also passes the results of the tasks that write them, for check mode.
 #[test]
 fn comparisons_of_times_know_predicted_changes() {
     let mut folders = vec![Path::new(ROOT).join("roles")];
@@ -471,7 +471,7 @@ fn comparisons_of_times_know_predicted_changes() {
     assert!(compared > 15, "{compared}");
 }
 
-/// Existing files are not fetched again, and a folder that is missing belongs to the nearest one above it.
+/// Existing files are not fetched again. A missing folder counts to the file system of the nearest one above it.
 #[test]
 fn room_needed_by_files_is_summed_for_each_file_system() {
     let folder = tempfile::tempdir().unwrap();

@@ -158,7 +158,7 @@ fn variables_of_downloads_are_refused_with_what_fetches_files_once() {
     assert!(text.contains("ignore them: gcr_image_repo."), "{text}");
 }
 
-/// They would have no effect: a user of ingress-nginx would get a cluster without an ingress.
+/// Ignored, they would have no effect: a user of ingress-nginx would get a cluster without an ingress.
 #[test]
 fn variables_of_earlier_releases_are_refused_with_what_replaces_them() {
     refused(

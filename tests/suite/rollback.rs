@@ -180,7 +180,7 @@ fn data_of_a_member_in_a_pod_is_set_aside_once_the_pod_has_ended() {
     assert!(script("leave") && path("data/kept/snap/db").exists() && !path("data/member").exists());
 }
 
-/// Each try may take seconds, so a wait that counted them lasted many times as long.
+/// Each try may take seconds, so a wait that counts tries would last many times as long.
 #[test]
 fn member_in_a_pod_is_restarted_only_if_it_does_not_serve_and_waited_for_by_the_clock() {
     // Half a minute passes at each look at the clock.

@@ -329,7 +329,7 @@ fn budget_without_pods_on_due_nodes_does_not_stop_the_upgrade() {
     assert_eq!(found("elsewhere"), "");
 }
 
-/// Its pods of the last step still start.
+/// Pods of the node in the last step may still be starting.
 #[test]
 fn settling_ends_with_the_last_exhausted_budget_and_unanswered_webhook() {
     let folder = tempfile::tempdir().unwrap();

@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(hierarchies(unified), [hierarchy("/sys/fs/cgroup", true)]);
     }
 
-    /// A host that boots removes the groups of its last start, and with them a parent that another host needed.
+    /// A host that boots removes the groups of its last start, but not a parent that another host is about to use.
     #[test]
     fn hosts_that_start_together_keep_their_parent() {
         let mount = tempfile::tempdir().unwrap();

@@ -213,7 +213,7 @@ mod tests {
         assert!(failure.message.starts_with("Failed. No process has ") && failure.message.contains("Remove it"));
     }
 
-    /// The first process that had the file open was named.
+    /// A process may have the file open without a lock on it.
     #[test]
     fn process_with_an_open_file_is_not_taken_for_the_holder() {
         let folder = tempfile::tempdir().unwrap();

@@ -170,7 +170,7 @@ fn edited_document_keeps_the_owner_of_the_file_that_was_read() {
     }
 }
 
-/// The user can have moved it to any name in the own directory.
+/// The user may have moved root's link to any name in their own directory.
 #[test]
 fn link_of_root_in_a_directory_of_the_user_leads_to_no_file_of_root() {
     let Some(house) = House::new() else { return };

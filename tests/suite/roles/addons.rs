@@ -112,7 +112,7 @@ fn addons_of_a_former_first_control_plane_stay() {
     assert!(text.contains("ok: [cp1 -> cp2]"), "its record is deleted on all control planes:\n{text}");
 }
 
-/// Its record would go, and its objects would stay for ever.
+/// Otherwise, the addon's record would be deleted, and its objects would stay for ever.
 #[test]
 fn addon_is_not_forgotten_while_the_api_does_not_answer() {
     let folder = tempfile::tempdir().unwrap();

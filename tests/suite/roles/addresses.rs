@@ -171,7 +171,7 @@ fn node_that_moved_restarts_pods_of_daemon_sets_in_its_network() {
     assert!(code == Some(0) && text.contains("changed=0 "), "{text}");
 }
 
-/// Agents of networks would start again with the other one's old address.
+/// Otherwise, agents of networks would restart with the old address of the other family.
 #[test]
 fn node_that_moved_restarts_pods_only_once_it_reports_both_addresses() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,7 +310,7 @@ esac"#,
     (code, text, fs::read_to_string(folder.path().join("calls")).unwrap_or_default())
 }
 
-/// Firewalls and routes of the others would trust the address.
+/// Firewalls and routes of the other hosts would trust the address.
 #[test]
 fn address_that_a_host_reports_falsely_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();

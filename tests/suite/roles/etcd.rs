@@ -130,7 +130,7 @@ fn changed_settings_of_a_member_in_a_pod_join_the_running_cluster() {
     assert_eq!(config.matches(added).count(), 1, "{config}");
 }
 
-/// Without its data, a member whose manifest was written again started a cluster of its own.
+/// Without its data, a member whose manifest is written again would start a cluster of its own.
 #[test]
 fn manifests_of_running_members_do_not_start_a_new_cluster() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +167,8 @@ fn manifests_of_running_members_do_not_start_a_new_cluster() {
     }
 }
 
-/// kube-proxy of the first control plane watched the API while its etcd had no leader, and missed services.
+/// Otherwise, kube-proxy of the first control plane could watch the API while its etcd has no leader, and miss
+/// services.
 #[test]
 fn kube_proxy_waits_for_members_of_etcd_in_pods() {
     let folder = tempfile::tempdir().unwrap();
