@@ -30,7 +30,7 @@ pub(crate) struct Design {
 /// A page.
 pub(crate) struct Html {
     pub(crate) text: String,
-    /// Its Content-Security-Policy.
+    /// Content-Security-Policy of the page.
     pub(crate) policy: String,
 }
 

@@ -156,7 +156,7 @@ pub struct ActionContext {
     pub ahead: Option<Arc<Ahead>>,
     /// Identities of its requests, in a run of several processes.
     pub flights: Option<Flights>,
-    /// Its waits for locks, if it has a time limit.
+    /// Time that the action waits for locks, measured if the task has a time limit.
     pub(crate) lock_wait: Option<Arc<LockWait>>,
 }
 

@@ -44,11 +44,11 @@ pub struct Artifact {
 pub struct ImageArchive {
     /// Name of the file, as in `image_archives`.
     pub file: String,
-    /// Its URL, or its path on the control machine.
+    /// URL of the archive, or its path on the control machine.
     pub url: String,
     /// Names of its images.
     pub names: Vec<String>,
-    /// Its SHA-256, empty if the inventory has none.
+    /// SHA-256 of the archive; empty if the inventory has none.
     pub sha256: String,
 }
 

@@ -51,7 +51,7 @@ const SLOW: &str = "shorten the commands of `Match exec` in ssh_config";
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
-    /// It works.
+    /// Everything works.
     Ok,
     /// Only some runs need it.
     Note,

@@ -360,7 +360,7 @@ async fn shared_keys(connector: &Arc<Connector>, scanned: &[Scanned]) -> Vec<Str
         }
     }
     presenting.retain(|_, (_, hosts)| hosts.len() > 1);
-    // Only these need the look-up of a name.
+    // Only hosts that share a key need a look-up of their names.
     let mut running = JoinSet::new();
     let hosts = presenting.values().flat_map(|(_, hosts)| hosts);
     let asked: BTreeMap<&str, &Scanned> = hosts.map(|host| (&*host.host, *host)).collect();

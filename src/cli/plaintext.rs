@@ -41,7 +41,7 @@ impl Private {
                 Ok(made) => {
                     let lock = std::fs::File::open(made.path())?;
                     lock.lock()?;
-                    // Only a locked directory gets a name that others look for.
+                    // The directory is locked before it gets a name that [`sweep`] looks for.
                     let made = made.keep();
                     let name = made.file_name().unwrap_or_default().to_string_lossy().replacen(NEW, PREFIX, 1);
                     let directory = folder.join(name);

@@ -164,7 +164,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
             let inputs = inputs(&files.files)?;
             let secrets = secrets_for(&inputs, &files.common.vault, &settings)?;
             each(&files, inputs, |cipher, name| match sops(cipher, name) {
-                // Its comments and its layout would be lost.
+                // Decrypting would lose the comments and the layout of the file.
                 Some(_) => Err(Error::new(format!(
                     "{name} is encrypted by sops, and stays as it is: `windlass vault view` prints it decrypted"
                 ))),

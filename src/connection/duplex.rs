@@ -24,9 +24,9 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// The streams of a running command.
 #[derive(Debug)]
 pub struct Duplex {
-    /// Its standard input.
+    /// Standard input of the command.
     pub input: Input,
-    /// Its output and its end.
+    /// Output of the command, and its end.
     pub output: Output,
 }
 

@@ -30,7 +30,7 @@ impl Connection for Local {
         };
         let mut executor = Command::new(program);
         executor.args([EXECUTOR_COMMAND, word]);
-        // It has a guard of its own.
+        // The executor starts a guard of its own.
         Some(process_unguarded(executor))
     }
 

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 pub struct AnsibleCore {
     /// Directory of the Python package `ansible`.
     pub package: PathBuf,
-    /// Its Python interpreter, if that is known.
+    /// Python interpreter of the installation, if known.
     pub python: Option<PathBuf>,
-    /// Its version.
+    /// Version of ansible-core.
     pub version: String,
     /// Source text that names the internal arguments its modules accept.
     parameters: OnceLock<String>,
@@ -40,7 +40,8 @@ impl AnsibleCore {
         places().iter().find_map(|place| AnsibleCore::at(place))
     }
 
-    /// Whether its modules accept this internal argument (`_ansible_NAME`). Older releases refuse unknown ones.
+    /// Whether modules of this version accept the internal argument `_ansible_NAME`. Older releases refuse unknown
+    /// ones.
     pub fn takes(&self, argument: &str) -> bool {
         let text = self.parameters.get_or_init(|| {
             windlass_bounds::read_text(self.package.join("module_utils/common/parameters.py")).unwrap_or_default()

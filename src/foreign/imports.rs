@@ -9,7 +9,7 @@ pub(super) struct Import {
     pub(super) module: Vec<String>,
     /// Name imported from it: a submodule, or an object inside.
     pub(super) name: Option<String>,
-    /// Whether it is nested (in `try`, `if` or a function), so that the source may work without it.
+    /// Whether the import is nested (in `try`, `if` or a function), so that the source may work without it.
     pub(super) optional: bool,
 }
 

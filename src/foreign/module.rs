@@ -20,13 +20,13 @@ pub enum Resolution {
 /// A module in a file.
 #[derive(Debug)]
 pub struct ForeignModule {
-    /// Its short name.
+    /// Short name of the module.
     pub name: String,
     /// Path of the file.
     pub path: PathBuf,
     /// Place where it was found.
     pub origin: Origin,
-    /// Its action plugin, a Python part for the controller. Without a module, `path` is that plugin.
+    /// Action plugin of the module, a Python part for the controller. Without a module, `path` is that plugin.
     pub action: Option<PathBuf>,
     package: OnceLock<Result<Package, String>>,
 }

@@ -9,9 +9,9 @@ use crate::playbook::Files;
 /// Entry for a name that a collection no longer has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Its new qualified name.
+    /// The new qualified name.
     Redirect(String),
-    /// It was removed, with the reason.
+    /// The name was removed, for this reason.
     Removed(String),
 }
 

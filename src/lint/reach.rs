@@ -28,7 +28,7 @@ pub struct Inherited {
     pub text: String,
     /// `task`, `block`, `play` or `role`.
     pub owner: &'static str,
-    /// Its position.
+    /// Position of the tag or condition.
     pub span: Span,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct SourceFile {
     pub(super) is_chosen: bool,
     /// The text.
     pub(super) source: Arc<Source>,
-    /// Its first document; null for files that are not YAML.
+    /// First document of the file; null for files that are not YAML.
     pub(super) node: Node,
     /// Warnings of the parser.
     pub(super) warnings: Vec<Warning>,

@@ -38,7 +38,7 @@ pub(super) struct Task<'p> {
     pub(super) on: On,
     /// Enclosing plays and blocks, outermost first.
     pub(super) outer: Vec<&'p Arc<Mapping>>,
-    /// Its action; `None` if it has none.
+    /// Action of the task; `None` if it has none.
     pub(super) action: Option<Action>,
     /// Keys that are neither keywords nor the action.
     pub(super) others: Vec<&'p Key>,

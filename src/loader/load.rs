@@ -49,7 +49,7 @@ pub struct TaskFile<'a> {
 pub struct Imported {
     /// The roles in the order they were read.
     pub roles: Vec<Arc<Role>>,
-    /// Their handlers, including their dependencies' handlers.
+    /// Handlers of the roles, including their dependencies' handlers.
     pub handlers: Vec<Item>,
 }
 

@@ -54,7 +54,7 @@ pub struct RoleRequest {
 pub struct LoadedRole {
     /// The role.
     pub role: Arc<Role>,
-    /// Its tasks as one block, preceded by its dependencies' tasks.
+    /// Tasks of the role as one block, preceded by its dependencies' tasks.
     pub tasks: Item,
     /// Handlers of its dependencies and its own.
     pub handlers: Vec<Item>,

@@ -8,7 +8,7 @@ use super::outline::{At, key_length, unquoted};
 pub(super) struct Flow<'t> {
     /// Keys of the mappings around it in the same value, outermost first.
     pub(super) keys: Vec<&'t str>,
-    /// Its keys with their values as written.
+    /// Keys of the mapping with their values as written.
     pub(super) entries: Vec<(&'t str, &'t str)>,
     pub(super) at: At<'t>,
     /// Range of the key or value of the cursor in the line.

@@ -48,7 +48,7 @@ pub(super) struct OfDocument {
     pub(super) path: PathBuf,
     pub(super) version: i32,
     pub(super) findings: Vec<(Finding, Range<usize>)>,
-    /// Whether it is not valid YAML.
+    /// Whether the document is not valid YAML.
     pub(super) is_broken: bool,
 }
 

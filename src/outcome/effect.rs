@@ -22,7 +22,7 @@ pub enum Effect {
         kind: Kind,
         /// The become user; `None` is the login user.
         user: Option<String>,
-        /// Its path on the host.
+        /// Path of the interpreter on the host.
         path: String,
     },
     /// Variables of `set_fact`.
@@ -40,7 +40,7 @@ pub enum Effect {
 pub struct SetFacts {
     /// Names and values.
     pub vars: Vec<(Arc<str>, Value)>,
-    /// Whether they are stored as facts too.
+    /// Whether the variables are stored as facts too.
     pub cacheable: bool,
     /// Origins of their texts; `type_debug` reports them up to 2.18.
     pub origins: Vec<(Arc<str>, Origin)>,
@@ -75,7 +75,7 @@ pub struct NewHost {
     pub name: String,
     /// The groups it joins.
     pub groups: Vec<String>,
-    /// Its variables, as data.
+    /// Variables of the host, as data.
     pub vars: Arc<Mapping>,
 }
 
@@ -84,7 +84,7 @@ pub struct NewHost {
 pub struct NewGroup {
     /// Name of the group, which may be new.
     pub name: String,
-    /// Its parent groups.
+    /// Parents of the group.
     pub parents: Vec<String>,
 }
 
@@ -93,8 +93,8 @@ pub struct NewGroup {
 pub struct StatsUpdate {
     /// Names and values.
     pub data: Map<String, Json>,
-    /// Whether they belong to the host rather than the run.
+    /// Whether the statistics belong to the host rather than the run.
     pub per_host: bool,
-    /// Whether they are added to existing values.
+    /// Whether the statistics are added to existing values.
     pub aggregate: bool,
 }

@@ -24,6 +24,6 @@ pub struct HostOutcome {
     pub action: String,
     /// The executor skipped the tasks that were sent ahead behind this one.
     pub stopped: bool,
-    /// Its size until it is stored.
+    /// Counts the size of the result until it is stored.
     pub(crate) _counted: Option<Counted>,
 }

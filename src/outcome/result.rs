@@ -322,7 +322,7 @@ impl TaskResult {
         if verdicts.peek().is_some() { verdicts.any(|value| holds(&value)) } else { self.is("failed") }
     }
 
-    /// Whether its command exited with a code other than 0 while nothing decides if that is a failure.
+    /// Whether the task's command exited with a code other than 0 while nothing decides if that is a failure.
     pub fn exits_badly(&self) -> bool {
         self.get("failed").is_none()
             && self.get("rc").is_some_and(|rc| i64::try_from(rc.clone()).is_ok_and(|rc| rc != 0))

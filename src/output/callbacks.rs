@@ -41,15 +41,15 @@ pub enum Role {
 
 /// A callback.
 pub struct Callback {
-    /// Its name.
+    /// Name of the callback.
     pub name: &'static str,
-    /// Its collection.
+    /// Collection of the callback.
     pub collection: &'static str,
     /// Role of the callback.
     pub role: Role,
     /// Description in one line.
     pub summary: &'static str,
-    /// Its settings, in groups that callbacks share.
+    /// Settings of the callback, in groups that callbacks share.
     pub options: &'static [&'static [CallbackOption]],
     make: fn(&Setup<'_>) -> Result<Box<dyn Output>>,
 }

@@ -103,7 +103,7 @@ pub enum Event<R = Arc<TaskResult>> {
         host: Arc<str>,
         /// Label of the task.
         name: String,
-        /// Whether it is a handler.
+        /// Whether the task is a handler.
         handler: bool,
         /// The task.
         task: Arc<Task>,
@@ -203,7 +203,7 @@ pub enum Event<R = Arc<TaskResult>> {
     Lock {
         /// Name of the task's host.
         host: Arc<str>,
-        /// Whether it waits.
+        /// Whether the task still waits for the lock; otherwise it begins.
         waits: bool,
     },
     /// A line with stars.
@@ -233,7 +233,7 @@ pub enum Event<R = Arc<TaskResult>> {
     Error {
         /// The message.
         message: String,
-        /// Its place: `file:line:column`.
+        /// Place of the error: `file:line:column`.
         place: Option<String>,
     },
     /// The exit code is known.
@@ -259,9 +259,9 @@ pub enum Spending {
 pub enum JobState {
     /// The job was polled.
     Polled {
-        /// Whether it has started, as displayed.
+        /// Whether the job has started, as displayed.
         started: String,
-        /// Whether it has finished, as displayed.
+        /// Whether the job has finished, as displayed.
         finished: String,
     },
     /// The job succeeded.

@@ -10,7 +10,7 @@ pub(crate) struct TestCase<'a> {
     pub(crate) name: String,
     /// Duration in seconds.
     pub(crate) seconds: f64,
-    /// Its outcome.
+    /// Outcome of the task.
     pub(crate) outcome: &'a Outcome,
 }
 

@@ -78,7 +78,7 @@ pub trait Output: Send {
         Ok(())
     }
 
-    /// Whether it prints live output of commands, which is otherwise dropped.
+    /// Whether the output prints live output of commands, which is otherwise dropped.
     fn wants_live(&self) -> bool {
         false
     }

@@ -25,7 +25,7 @@ impl std::fmt::Display for Position {
 pub struct Step {
     /// Task to run next.
     pub task: Arc<Task>,
-    /// Its position.
+    /// Position of the step.
     pub position: Position,
 }
 

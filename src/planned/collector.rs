@@ -91,7 +91,7 @@ struct Started {
     /// Name as shown.
     name: String,
     place: String,
-    /// Whether it runs in check mode.
+    /// Whether the task runs in check mode.
     check: bool,
 }
 

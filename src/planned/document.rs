@@ -125,15 +125,15 @@ impl std::iter::Sum for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It would change something.
+    /// The task would change something.
     Change,
-    /// It would change nothing.
+    /// The task would change nothing.
     Unchanged,
     /// Only the run knows.
     Unknown,
-    /// It fails, or the host is unreachable.
+    /// The task fails, or the host is unreachable.
     Failed,
-    /// Its condition is false.
+    /// The task's condition is false.
     Skipped,
     /// A command that a plan does not run, and that changes nothing.
     NotRun,

@@ -27,7 +27,7 @@ pub struct Play {
     pub post_tasks: Vec<Item>,
     /// Handlers of the roles in order, then the play's own.
     pub handlers: Vec<Item>,
-    /// Its roles, including those imported anywhere in it, in order.
+    /// Roles of the play in order, including those imported anywhere in it.
     pub roles: Vec<Arc<Role>>,
     /// Directory of the playbook file.
     pub dir: PathBuf,
@@ -74,7 +74,7 @@ pub struct Frame {
     pub parent: Option<Arc<Frame>>,
     /// Keywords written on it.
     pub keywords: Keywords,
-    /// Its variables.
+    /// Variables of the frame.
     pub vars: Arc<Mapping>,
     /// Kind of the frame.
     pub kind: FrameKind,
@@ -111,7 +111,7 @@ pub struct BeforeHosts {
 /// Parts of a role that its dependencies see.
 #[derive(Debug)]
 pub struct Dependent {
-    /// Its folder.
+    /// Folder of the role.
     pub path: PathBuf,
     /// Parameters of the role's entry.
     pub params: Arc<Mapping>,
@@ -182,7 +182,7 @@ pub struct Role {
     pub parents: Vec<Arc<Role>>,
     /// Whether the whole play sees its defaults and variables.
     pub public: bool,
-    /// Whether it may run again on a host it has completed on.
+    /// Whether the role may run again on a host that has completed it.
     pub allow_duplicates: bool,
     /// Key that is equal for equal uses: name, position, parameters, conditions, tags.
     pub identity: String,
@@ -197,7 +197,7 @@ impl Role {
         }
     }
 
-    /// Its collection, `namespace.name`.
+    /// Collection of the role, `namespace.name`.
     pub fn collection(&self) -> Option<String> {
         collection_of(&self.path)
     }
@@ -286,9 +286,9 @@ pub struct Task {
     pub args: Arc<Mapping>,
     /// `args: "{{ mapping }}"`, outranked by the arguments.
     pub args_template: Option<Node>,
-    /// Its own keywords.
+    /// Keywords of the task itself.
     pub keywords: Keywords,
-    /// Its own variables.
+    /// Variables of the task itself.
     pub vars: Arc<Mapping>,
     /// Conditions, outermost first.
     pub when: Arc<[Node]>,
@@ -302,7 +302,7 @@ pub struct Task {
     pub listen: Vec<String>,
     /// Frame from which it inherits.
     pub frame: Arc<Frame>,
-    /// Whether it is a handler.
+    /// Whether the task is a handler.
     pub handler: bool,
     /// The block that the task repeats, of a block with a `loop`.
     pub looped: Option<Arc<LoopedBlock>>,
@@ -345,12 +345,12 @@ impl Task {
         self.keywords.get(name).or_else(|| self.frame.keyword(name))
     }
 
-    /// Whether it declares that it never changes anything: `changed_when: false`.
+    /// Whether the task declares that it never changes anything: `changed_when: false`.
     pub fn changes_nothing(&self) -> bool {
         self.keywords.get("changed_when").and_then(Node::as_bool) == Some(false)
     }
 
-    /// Whether its output is data for other tasks: it registers its result and never changes anything.
+    /// Whether the task's output is data for other tasks: it registers its result and never changes anything.
     pub fn only_reads(&self) -> bool {
         self.register.is_some() && self.changes_nothing()
     }
@@ -360,7 +360,7 @@ impl Task {
         self.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false))
     }
 
-    /// Whether it is `setup` or `gather_facts`.
+    /// Whether the action is `setup` or `gather_facts`.
     pub fn gathers_facts(&self) -> bool {
         matches!(self.short_action(), "setup" | "gather_facts")
     }
@@ -375,8 +375,8 @@ impl Task {
         self.keywords.get(name).into_iter().chain(self.frame.chain().filter_map(move |frame| frame.keywords.get(name)))
     }
 
-    /// Whether it is an include or a block with a `loop`: a host that reaches it continues with tasks that are built
-    /// then.
+    /// Whether the task is an include or a block with a `loop`: a host that reaches it continues with tasks that are
+    /// built then.
     pub fn is_include(&self) -> bool {
         self.looped.is_some() || matches!(self.short_action(), "include_tasks" | "include_role")
     }
@@ -386,7 +386,7 @@ impl Task {
         short_name(&self.action)
     }
 
-    /// Whether items of its loop may run at once on a host.
+    /// Whether items of the task's loop may run in parallel on a host.
     pub(crate) fn has_parallel_items(&self) -> bool {
         self.keywords.get("loop_control").is_some_and(|control| control.get("parallel").is_some())
     }

@@ -41,7 +41,7 @@ pub struct Difference {
     pub play: String,
     /// Name of the task.
     pub task: String,
-    /// Its place in the second run, otherwise in the first one.
+    /// Place of the task in the second run, otherwise in the first one.
     pub place: Option<String>,
     /// Status in the first run; `None` if the task has no outcome there.
     pub a: Option<Kind>,

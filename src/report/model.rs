@@ -35,7 +35,7 @@ pub struct Report {
     pub result: &'static str,
     /// Exit code; `None` if the run has not ended, or was killed.
     pub code: Option<u8>,
-    /// Whether it was a dry run.
+    /// Whether the run was a dry run.
     pub check: bool,
     /// Start, in UTC.
     pub started: String,
@@ -103,7 +103,7 @@ pub struct Unanswered {
     pub host: String,
     /// Name of the task.
     pub task: String,
-    /// Its place: `FILE:LINE`.
+    /// Place of the task: `FILE:LINE`.
     pub place: Option<String>,
 }
 

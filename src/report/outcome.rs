@@ -75,7 +75,7 @@ pub struct Outcome {
     pub play_number: u32,
     /// Name of the task.
     pub task: String,
-    /// Its place: `FILE:LINE`.
+    /// Place of the task: `FILE:LINE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// Short name of its action.
@@ -84,7 +84,7 @@ pub struct Outcome {
     pub status: Kind,
     /// Whether something changed, also if the task failed.
     pub changed: bool,
-    /// Whether it is a handler.
+    /// Whether the task is a handler.
     pub handler: bool,
     /// Whether one host ran it for all.
     pub once: bool,

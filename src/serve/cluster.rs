@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(30);
 /// An inventory that is read when a page needs it.
 pub struct Cluster {
     pub(super) name: String,
-    /// Its sources, as `-i` names them.
+    /// Sources of the inventory, as `-i` names them.
     pub(super) sources: Vec<String>,
     /// Folders of its sources, where `playbooks/verify.yml` writes its report.
     pub(super) folders: Vec<PathBuf>,

@@ -46,7 +46,7 @@ pub(super) enum Check {
 #[derive(Debug)]
 pub(super) struct Startable {
     pub(super) name: String,
-    /// Its path in the project.
+    /// Path of the playbook in the project.
     pub(super) playbook: PathBuf,
     pub(super) cluster: String,
     roles: Vec<Role>,

@@ -52,7 +52,7 @@ pub struct Setup {
 
 /// A run that goes on after the end of the server.
 pub struct Ending {
-    /// Its name in the configuration, or the id of its journal.
+    /// Name of the run's entry in the configuration, or the id of its journal.
     pub name: String,
     /// The user who started it.
     pub user: String,

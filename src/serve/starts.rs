@@ -34,7 +34,7 @@ const ERRORS: usize = 16 << 10;
 pub(super) struct Order {
     /// Name of the playbook in the configuration.
     pub(super) name: String,
-    /// Its file.
+    /// File of the playbook.
     pub(super) playbook: PathBuf,
     pub(super) cluster: String,
     pub(super) sources: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct Order {
 /// Outcome of a request to start a run.
 pub(super) enum Begun {
     Started(Arc<Start>),
-    /// It was not started, for this reason.
+    /// The run was not started, for this reason.
     Busy(String),
 }
 

@@ -12,9 +12,9 @@ use crate::error::{Error, Result};
 /// One base setting.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'static str,
-    /// Its type: `boolean`, `integer`, `float`, `string`, `list`, `path`, `pathspec`, `pathlist` and others.
+    /// Type of the value: `boolean`, `integer`, `float`, `string`, `list`, `path`, `pathspec`, `pathlist` and others.
     pub kind: &'static str,
     /// Permitted values; empty if any is.
     pub choices: Vec<&'static str>,
@@ -36,7 +36,7 @@ pub struct Setting {
 pub enum Effect {
     /// A field of `Settings` follows it.
     Used,
-    /// It is safe to ignore: it concerns Python, temporary files and processes that do not exist here.
+    /// Safe to ignore: the setting concerns Python, temporary files and processes that do not exist here.
     Ignored,
     /// None, so a value other than the default causes a warning.
     None,

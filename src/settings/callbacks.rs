@@ -3,7 +3,7 @@
 /// A setting of a callback.
 #[derive(Debug)]
 pub struct CallbackOption {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'static str,
     /// `bool`, `int`, `path` or `str`.
     pub kind: &'static str,

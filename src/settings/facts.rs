@@ -35,7 +35,7 @@ pub enum FactCaching {
     },
     /// A plugin in Python, which reads its options itself.
     Plugin {
-        /// Its name.
+        /// Name of the plugin.
         name: String,
         /// Passwords in its connection (`fact_caching_connection`).
         passwords: Vec<String>,

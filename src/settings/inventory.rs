@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Settings of the inventory.
 #[derive(Debug, Clone)]
 pub struct InventorySettings {
-    /// Its sources.
+    /// Sources of the inventory.
     pub sources: Vec<String>,
     /// Whether the command line names them, so that one that does not exist is an error.
     pub is_named: bool,
@@ -24,7 +24,7 @@ pub struct InventorySettings {
     pub ignore_extensions: Vec<String>,
     /// Whether an unreadable source is an error.
     pub any_unparsed_is_failed: bool,
-    /// Whether it is an error if no source is readable.
+    /// Whether a run fails if no source is readable.
     pub unparsed_is_failed: bool,
     /// Whether `constructed` inventories see extra variables.
     pub use_extra_vars: bool,

@@ -23,18 +23,18 @@ const OPTIONS: &[(&str, &str)] = &[
 /// A server of the list.
 #[derive(Debug, Clone)]
 pub struct GalaxyServer {
-    /// Its name in the list.
+    /// Name of the server in the list.
     pub name: String,
-    /// Its options.
+    /// Options of the server.
     pub options: Vec<ServerOption>,
 }
 
 /// An option of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOption {
-    /// Its name.
+    /// Name of the option.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the option's value.
     pub kind: &'static str,
     /// Section of ansible.cfg.
     pub section: String,

@@ -73,11 +73,11 @@ pub(super) struct TaskOnHost {
     pub(super) events: Events,
     /// Variables edited in the debugger.
     pub(super) vars: Variables,
-    /// Its place in the journal.
+    /// Place of the task in the journal.
     pub(super) place: Option<Arc<Place>>,
     /// Passes what happens to the other processes of the run.
     pub(super) reporter: Option<Arc<Reporter>>,
-    /// Its identity on the host, in a run of several processes.
+    /// Identity of the task on the host, in a run of several processes.
     pub(super) flight: Option<Arc<TaskFlight>>,
     /// Number of its items that a lost process has reported.
     pub(super) reported: usize,

@@ -17,7 +17,7 @@ use crate::vars::ConnectionVariables;
 pub(super) struct OfItems {
     /// Variables that differ between items.
     varying: Vec<Arc<str>>,
-    /// Their connection; `None` if it may differ.
+    /// Connection of all items; `None` if it may differ between them.
     connection: OnceLock<Option<ConnectionVariables>>,
 }
 

@@ -426,7 +426,7 @@ impl PlaybookRun {
 /// Part of the run that ends with a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Only the batch.
+    /// Ends only the batch.
     Batch,
     /// All batches of the play.
     Play,

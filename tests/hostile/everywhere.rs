@@ -161,9 +161,9 @@ fn rendered(stage: &Stage, what: &str, source: &Source, tasks: &[String]) -> Vec
 
 /// Outcome of a playbook.
 enum Ran {
-    /// It ended with its recap, and nothing was rendered.
+    /// The playbook ended with its recap, and nothing was rendered.
     Yes,
-    /// It was refused before any task, or ended early.
+    /// The playbook was refused before any task, or ended early.
     Refused,
     Broken(String),
 }

@@ -536,7 +536,7 @@ fn value_of_one_worker_is_no_variable_of_the_others() {
         assert_eq!(made["_meta"]["hostvars"]["w1"][name], value, "{}", text(&output));
         assert_eq!(made["_meta"]["hostvars"]["cp1"][name], Value::Null, "{}", text(&output));
     }
-    // Both report it, so it is the cluster's.
+    // Both hosts report this value, so it becomes a variable of the cluster.
     assert_eq!(made["_meta"]["hostvars"]["cp1"]["kube_log_level"], 3);
 }
 

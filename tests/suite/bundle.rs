@@ -739,7 +739,7 @@ fn served_bundle_is_a_mirror_and_a_registry() {
     assert!(fetch(&address, &format!("PUT {runc}")).0.starts_with("HTTP/1.1 405"));
 
     assert_eq!(fetch(&address, "GET /v2/").1, b"{}");
-    // By the path of a mirror of containerd, and with the registry in the path.
+    // A mirror of containerd names the registry in the query, other clients in the path.
     for path in
         ["/v2/kube-apiserver/manifests/v1.36.4?ns=registry.k8s.io", "/v2/registry.k8s.io/pause/manifests/3.10.2"]
     {

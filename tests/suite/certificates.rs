@@ -193,7 +193,7 @@ fn rotation_trusts_both_before_it_drops_the_old() {
     assert_eq!(run(&script, "due"), "rotate ca\nrotate sa\n");
     assert_eq!(run(&script, "stage"), "staged ca\nstaged sa\n");
     let (new, new_key) = (host.read("kubernetes/ssl/rotation/ca.crt"), host.read("kubernetes/ssl/rotation/sa.key"));
-    // From here on it is the folder that says what is under way.
+    // From here on, the folder shows which rotation is under way.
     let script = host.script("rotate.sh", &[]);
     assert_eq!((run(&script, "due"), run(&script, "stage")), ("rotate ca\nrotate sa\n".to_owned(), String::new()));
 

@@ -101,7 +101,7 @@ fn terminal_shows_failures_as_text_and_lists_them_with_the_resuming_command() {
     assert!(list.starts_with(expected), "{text}");
     assert!(text.find("PLAY RECAP") < text.find("FAILURES: "), "{text}");
     assert_eq!(list.matches("--resume").count(), 1, "{text}");
-    // Its place stands above a failure, and its message only in it.
+    // The place is printed above the failure, and the message only in it.
     assert!(text.contains("Origin: ") && !text.contains("Task failed: non-zero"), "{text}");
     let resuming = list.lines().find(|line| line.contains(" --resume 2")).unwrap();
     let words = shell_words::split(resuming).unwrap();

@@ -259,7 +259,7 @@ fn prepared(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
     play(folder, "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n", &playbook, &more)
 }
 
-/// Both have an effect in Kubespray.
+/// Both variables have an effect in Kubespray.
 #[test]
 fn mode_of_selinux_and_fapolicyd_follow_their_variables() {
     let folder = tempfile::tempdir().unwrap();

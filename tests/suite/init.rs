@@ -10,7 +10,7 @@ fn windlass(directory: &Path, arguments: &[&str]) -> Output {
     command.env("HOME", directory).env_remove("ANSIBLE_CONFIG").env_remove("SSH_AUTH_SOCK").output().unwrap()
 }
 
-/// Its output, if it succeeds.
+/// Output of the program. Fails if the program does.
 fn text(directory: &Path, arguments: &[&str]) -> String {
     let output = windlass(directory, arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");

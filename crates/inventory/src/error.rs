@@ -133,7 +133,7 @@ impl Error {
 pub struct Problem {
     /// The problem in one sentence.
     pub message: String,
-    /// Its position.
+    /// Position of the problem.
     pub span: Span,
     /// Suggested remedy.
     pub hint: Option<String>,

@@ -44,7 +44,8 @@ pub struct ForeignVars {
     pub plugin: PathBuf,
     /// The variables, a mapping.
     pub vars: serde_json::Value,
-    /// Whether its strings are templates, because the plugin has read them as such. Otherwise they are data.
+    /// Whether strings in the variables are templates, because the plugin has read them as such. Otherwise they are
+    /// data.
     pub is_trusted: bool,
 }
 
@@ -91,7 +92,7 @@ pub struct Configured<'a> {
 pub struct ForeignInventory {
     /// Groups and hosts in the form that an inventory script prints, with `_meta`.
     pub groups: serde_json::Value,
-    /// Whether its strings are templates, as the plugin declares. Otherwise they are data.
+    /// Whether strings in the inventory are templates, as the plugin declares. Otherwise they are data.
     pub is_trusted: bool,
 }
 

@@ -20,7 +20,7 @@ enum Kind {
 struct Pending {
     name: Arc<str>,
     span: Span,
-    /// Its parents; empty if only its variables are set.
+    /// Parents of the group; empty if only its variables are set.
     parents: Vec<(Arc<str>, Span)>,
 }
 

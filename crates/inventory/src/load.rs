@@ -60,7 +60,7 @@ pub struct LoadOptions {
     pub unparsed_is_error: bool,
     /// Whether a source that does not exist is an error.
     pub missing_is_error: bool,
-    /// Whether it is an error if no source can be read (`unparsed_is_failed`).
+    /// Whether loading fails if no source can be read (`unparsed_is_failed`).
     pub nothing_is_error: bool,
     /// Treatment of group names that are not valid variable names (`force_valid_group_names`).
     pub group_names: GroupNames,

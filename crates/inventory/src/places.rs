@@ -21,7 +21,7 @@ pub struct Replaced {
     owner: Owner,
     /// The variable, as written.
     pub key: Key,
-    /// Its former value.
+    /// Value before the replacement.
     pub value: Node,
 }
 

@@ -49,9 +49,9 @@ const INOTIFY_INSTANCES: usize = 16;
 /// State of the file system that hosts start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// It exists.
+    /// The base exists.
     Built,
-    /// It has to be built first.
+    /// The base has to be built first.
     ToBuild,
 }
 

@@ -253,7 +253,7 @@ impl std::fmt::Debug for Become {
 pub struct Content {
     /// Origin, for messages.
     pub name: String,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     /// SHA-1 in hex, which modules compare with the host's file (Ansible's `checksum`).
     pub sha1: String,

@@ -9,9 +9,9 @@ use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 /// A command on the host.
 #[derive(Debug)]
 pub struct Channel {
-    /// Its standard input.
+    /// Standard input of the command.
     pub input: ChannelInput,
-    /// Its output and its exit.
+    /// Output and exit of the command.
     pub output: ChannelOutput,
 }
 

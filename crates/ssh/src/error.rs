@@ -42,7 +42,7 @@ pub enum Error {
         peer: String,
         /// Phase that was not finished.
         phase: Phase,
-        /// Its deadline.
+        /// Deadline that has passed.
         after: Duration,
     },
     /// The connection was closed before the server's SSH banner.
@@ -120,7 +120,7 @@ pub enum Error {
     HostKeyShort {
         /// The presented key.
         presented: Box<PresentedKey>,
-        /// Its length in bits.
+        /// Length of the key in bits.
         bits: u32,
         /// Least length in bits that is accepted.
         least: u32,

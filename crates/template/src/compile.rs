@@ -27,9 +27,9 @@ pub(crate) struct Expression {
     pub(crate) written: String,
     /// Name of the variable, if the expression is only that.
     pub(crate) name: Option<String>,
-    /// Whether it changes lists or dicts in place.
+    /// Whether the expression changes lists or dicts in place.
     pub(crate) mutates: bool,
-    /// Whether it contains a string that is a template.
+    /// Whether the expression contains a string that is a template.
     pub(crate) embeds: bool,
     /// Line in the template, counting from 1.
     line: usize,

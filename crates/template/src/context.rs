@@ -52,9 +52,9 @@ struct Layer {
 
 /// Variables of a layer.
 enum Own {
-    /// They shadow those below.
+    /// Variables that shadow the same names in lower layers.
     Extra(Variables),
-    /// They count only for names that no layer below has.
+    /// Variables that apply only to names that no lower layer has.
     Defaults(Arc<dyn Defaults>),
 }
 

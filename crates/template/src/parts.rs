@@ -7,7 +7,7 @@ use crate::syntax::{Escapes, Kind, Token, tokenize};
 pub struct Part {
     /// The part as written.
     pub text: String,
-    /// Its structure.
+    /// Structure of the part.
     pub kind: PartKind,
 }
 

@@ -85,7 +85,7 @@ pub enum Error {
     /// The operating system provided no random bytes.
     #[error("The operating system gave no random bytes, so nothing can be encrypted: {reason}.")]
     NoRandomness {
-        /// Its error message.
+        /// Error message of the random number generator.
         reason: String,
     },
 }

@@ -94,7 +94,7 @@ pub enum Warning {
     DeprecatedTag {
         /// The tag as written.
         tag: &'static str,
-        /// Its replacement.
+        /// Text to write instead.
         instead: &'static str,
         /// Position of the tag.
         span: Span,

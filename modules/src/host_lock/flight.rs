@@ -36,13 +36,13 @@ const LEAD: u64 = !0 << 32;
 
 /// State of a request when it arrives.
 pub(crate) enum Entry {
-    /// It is to run now.
+    /// The request is to run now.
     Runs(InFlight),
-    /// It has run, with this result.
+    /// The request has run, with this result.
     Done(Value),
     /// Another executor runs it.
     Busy,
-    /// It may have run; with the reason.
+    /// The request may have run, and its result is unknown for this reason.
     Unknown(&'static str),
     /// Another process has replaced the one that sent it.
     Replaced,
@@ -365,7 +365,7 @@ mod tests {
         File::create(directory.path().join(format!("fence-{RUN}-1"))).unwrap();
         assert!(matches!(flights(&directory, 1, 1).enter(&flight('a', None)).unwrap(), Entry::Unknown(_)));
         runs(flights(&directory, 2, 1).enter(&flight('a', None)));
-        // As on a full disk.
+        // Prevents the new file from being written, as a full disk does.
         fs::create_dir(directory.path().join(format!("fence-{RUN}-{ALL}.new"))).unwrap();
         let resumed = flights(&directory, 2, 1 << 32);
         assert!(matches!(resumed.enter(&flight('b', None)).unwrap(), Entry::Unknown(_)));

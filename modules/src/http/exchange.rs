@@ -144,7 +144,7 @@ const START: Duration = Duration::from_secs(60);
 
 /// Time that a server may take for a body.
 pub(super) struct Patience {
-    /// Without a byte.
+    /// Maximum time without a byte.
     pub(super) silence: Duration,
     /// Lowest rate of the whole in bytes per second, after its start.
     pub(super) slowest: Option<u64>,

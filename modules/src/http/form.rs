@@ -63,7 +63,7 @@ fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
-        // In Python's notation.
+        // Booleans have Python's notation.
         Value::Bool(value) => Some(if *value { "True" } else { "False" }.to_owned()),
         _ => None,
     }

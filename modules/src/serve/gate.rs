@@ -232,7 +232,7 @@ fn wait(session: &Arc<Session>, terms: &LockTerms, mut holder: Holder) {
                 return;
             }
             Attempted::Busy(other) => holder = other,
-            // Only for runs that do not wait.
+            // `Impossible` occurs only for runs that do not wait.
             Attempted::Impossible(_) => {}
         }
         if began.elapsed() >= limit {

@@ -418,7 +418,7 @@ mod tests {
         let missing = unit("inactive", "not-found", "");
         assert_eq!(verbs(&wanted(None, None, Some(true)), &missing), ["mask"]);
         assert!(!wanted(None, None, Some(true)).needs_unit());
-        // Its status alone is asked for.
+        // A task that only asks for the status needs no unit.
         assert!(!wanted(None, None, None).needs_unit());
         assert!(wanted(Some("started"), None, Some(false)).needs_unit());
     }

@@ -94,7 +94,7 @@ fn new_file_of_root_inherits_no_list_of_the_user() {
     house.bench.run("copy", args, false);
     assert!(!has_list(&house, "bob/file"));
     assert_eq!(house.bench.mode("bob/file"), 0o640);
-    // The same owner's list stays, within the permissions of the task.
+    // A file of the same owner keeps its ACL, within the permissions of the task.
     set("bob/own");
     house.bench.run("copy", json!({ "content": "new", "dest": "@/bob/own", "mode": "0600" }), false);
     assert!(has_list(&house, "bob/own"));
@@ -193,7 +193,7 @@ fn link_of_root_in_a_directory_of_the_user_leads_to_no_file_of_root() {
         assert!(message.contains(words), "{module}: {result}");
         house.is_untouched();
     }
-    // To a file of the user, it may lead.
+    // The link may lead to a file of the user.
     house.bench.write("bob/releases/1/file", "of bob");
     chown(house.bench.path("bob/releases"), Some(house.user.uid), None).unwrap();
     chown(house.bench.path("bob/releases/1"), Some(house.user.uid), None).unwrap();

@@ -102,7 +102,7 @@ impl Plugin {
         self.name == name || self.aliases.contains(&name) || self.name == format!("ansible.builtin.{name}")
     }
 
-    /// Its page as text.
+    /// Page about the plugin as text.
     pub(super) fn text(&self, kind: &str) -> String {
         let mut text = format!("> {} {}\n\n{}\n", kind.to_uppercase(), self.name, super::wrapped(self.summary, 2));
         if let Some(callback) = self.callback {
@@ -136,7 +136,7 @@ impl Plugin {
         crate::cli::config::to_yaml(&json!({ &*self.name: self.json() }))
     }
 
-    /// Its page as JSON.
+    /// Page about the plugin as JSON.
     pub(super) fn json(&self) -> Value {
         let places = places(&self.name);
         if !places.is_empty() {

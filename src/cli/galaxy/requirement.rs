@@ -87,7 +87,7 @@ impl Requirement {
         Ok(Requirement::new(&src, scm, field("version"), name))
     }
 
-    /// Whether it names a role of the project rather than something to download.
+    /// Whether the requirement names a role of the project rather than something to download.
     pub(super) fn is_local(&self) -> bool {
         self.scm.is_none() && !self.name.contains('.') && !self.src.contains('.')
     }

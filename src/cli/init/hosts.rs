@@ -8,9 +8,9 @@ use clap::Args;
 /// A host of a new inventory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
-    /// Its name in the inventory.
+    /// Name in the inventory.
     name: String,
-    /// Its address, if the name is not enough to reach it.
+    /// Address, if the name is not enough to reach the host.
     address: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl FromStr for Host {
 }
 
 impl Host {
-    /// Its line in an inventory in YAML.
+    /// Line for the host in an inventory in YAML.
     fn line(&self, indent: usize) -> String {
         match &self.address {
             Some(address) => format!("{:indent$}{}: {{ansible_host: \"{address}\"}}\n", "", self.name),

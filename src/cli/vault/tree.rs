@@ -21,7 +21,7 @@ const DEPTH: usize = 64;
 pub(super) struct Rekeyed {
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     pub(super) values: usize,
-    /// Their vault ids.
+    /// Vault ids of the parts that stay.
     pub(super) labels: BTreeSet<String>,
     pub(super) left: Vec<String>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Rekeyed {
 /// How the user chose a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chosen {
-    /// It must have something to rekey.
+    /// The user named the file, so a file with nothing to rekey is an error.
     ByName,
     InFolder,
 }

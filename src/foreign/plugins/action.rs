@@ -9,7 +9,7 @@ use super::{Print, PythonPlugins};
 pub struct ActionCall {
     /// The plugin's file.
     pub path: std::path::PathBuf,
-    /// Its short name.
+    /// Short name of the action.
     pub short: String,
     /// Fields of the task.
     pub task: Json,

@@ -23,11 +23,11 @@ static IS_STDOUT: LazyLock<Regex> =
 /// A callback plugin to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Its name, as enabled or of its file.
+    /// Name of the callback, as enabled or from its file name.
     pub name: String,
     /// Whether `callbacks_enabled` names it.
     pub enabled: bool,
-    /// Whether it writes the standard output.
+    /// Whether the callback writes the standard output.
     pub stdout: bool,
 }
 
@@ -51,9 +51,9 @@ pub struct PythonCallback {
 pub struct CallbackEvent<'a> {
     /// Method to call.
     pub method: &'static str,
-    /// Its arguments: pairs of a kind and data.
+    /// Arguments of the method: pairs of a kind and data.
     pub arguments: &'a Json,
-    /// Its named arguments.
+    /// Named arguments of the method.
     pub named: &'a Json,
     /// The task that it is about, with its data.
     pub task: Option<(u64, &'a Json)>,
@@ -66,9 +66,9 @@ pub struct CallbackEvent<'a> {
 pub struct Reply {
     /// Texts that it printed, and whether on standard error.
     pub printed: Vec<(bool, String)>,
-    /// Its error.
+    /// Error of the plugin.
     pub error: Option<String>,
-    /// Whether it has disabled itself.
+    /// Whether the plugin has disabled itself.
     pub disabled: bool,
 }
 
@@ -198,7 +198,7 @@ impl PythonCallback {
         (reply, Some(callback))
     }
 
-    /// Its name.
+    /// Name of the callback.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -208,7 +208,7 @@ impl PythonCallback {
         (self.spent, self.events)
     }
 
-    /// Whether it implements a method.
+    /// Whether the callback implements a method.
     pub fn wants(&self, method: &str) -> bool {
         self.methods.as_ref().is_none_or(|methods| methods.contains(method))
     }

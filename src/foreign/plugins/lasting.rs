@@ -13,9 +13,9 @@ pub(super) enum Lasting {
     Idle,
     /// There are no plugins.
     Unneeded,
-    /// It runs them.
+    /// The process runs the plugins.
     Running(Helper),
-    /// It has failed, for this reason.
+    /// The process has failed, for this reason.
     Failed(String),
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Running {
     /// Name of the task as shown.
     pub(crate) name: String,
     pub(crate) since: Instant,
-    /// Whether it waits for another run's lock on the host, and nothing of it has run.
+    /// Whether the task waits for another run's lock on the host, and nothing of it has run.
     pub(crate) waits_for_lock: bool,
     /// Whether an item of it has a result.
     has_result: bool,

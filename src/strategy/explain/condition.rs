@@ -17,13 +17,13 @@ const ITEMS: usize = 100;
 /// Truth of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
-    /// Only a run knows, for this reason.
+    /// Only a run can know the truth, for this reason.
     Unknown(String),
-    /// It cannot be evaluated.
+    /// The condition cannot be evaluated.
     Error(String),
 }
 
@@ -32,7 +32,7 @@ pub enum Verdict {
 pub struct Operand {
     /// The operand as written.
     pub text: String,
-    /// Its value, or the reason why it has none.
+    /// Value of the operand, or the reason why it has none.
     pub value: Result<Value, String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Operand {
 pub struct Judged {
     /// The part as written.
     pub text: String,
-    /// Its truth.
+    /// Truth of the part.
     pub verdict: Verdict,
     /// Whether an earlier part decides, so that a run does not evaluate this one.
     pub is_idle: bool,
@@ -58,7 +58,7 @@ pub struct Judged {
 /// One condition of a task.
 #[derive(Debug, Clone)]
 pub struct Condition {
-    /// Its position.
+    /// Position of the condition.
     pub span: Span,
     /// Owner of the condition: `task`, `block`, `role` and so on.
     pub owner: &'static str,

@@ -33,11 +33,11 @@ pub struct Entered {
     before: Context,
     /// Play that was entered.
     pub play: Arc<Play>,
-    /// Its name, rendered.
+    /// Name of the play, rendered.
     pub name: String,
     /// Patterns of its hosts.
     pub patterns: Vec<String>,
-    /// Its hosts.
+    /// Hosts of the play.
     pub hosts: Vec<Arc<str>>,
 }
 
@@ -46,7 +46,7 @@ pub struct Entered {
 pub struct InForce {
     /// Name of the keyword.
     pub name: &'static str,
-    /// Its value as written.
+    /// Value of the keyword as written.
     pub node: Node,
     /// `task`, or the kind of the enclosing frame.
     pub owner: &'static str,

@@ -31,7 +31,7 @@ pub(super) struct Code {
     pub(super) text: String,
     /// The chain of names, for messages.
     pub(super) path: Option<String>,
-    /// Whether it is a lone name.
+    /// Whether the code is a lone name.
     pub(super) bare: bool,
 }
 

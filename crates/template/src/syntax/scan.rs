@@ -15,14 +15,14 @@ pub(crate) enum Piece<'a> {
     Variable {
         /// Text between the delimiters.
         written: &'a str,
-        /// Its tokens.
+        /// Tokens between the delimiters.
         tokens: Vec<Token<'a>>,
     },
     /// `{% %}`.
     Block {
         /// Text between the delimiters.
         written: &'a str,
-        /// Its tokens.
+        /// Tokens between the delimiters.
         tokens: Vec<Token<'a>>,
     },
 }

@@ -8,9 +8,9 @@ use super::expression::Parser;
 #[derive(Default)]
 pub(super) struct Statement {
     pub(super) code: String,
-    /// Whether it captures output up to its end.
+    /// Whether the statement captures output up to its end.
     pub(super) captures: bool,
-    /// Whether it prints in a special way, which makes the template's result text.
+    /// Whether the statement prints in a special way, so that the template's result is text.
     pub(super) opaque: bool,
     /// Target of a block assignment without filters.
     pub(super) sets: Option<String>,

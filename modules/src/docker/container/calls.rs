@@ -162,9 +162,9 @@ fn kill(task: &mut Task, id: &str) -> Result<(), Failure> {
 /// Containers that may be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removes {
-    /// Only one that is stopped.
+    /// Only a stopped container.
     Stopped,
-    /// Also one that runs.
+    /// A running container too.
     Running,
 }
 

@@ -67,7 +67,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         changes.push(change);
     }
     let missing = plane.missing_names();
-    // If the API server does not answer yet, its settings are changed all the same.
+    // If the API server does not answer yet, its settings are still changed.
     let moved = publication.as_ref().is_some_and(|one| matches!(one.outdated(&plane.tool, host), Ok(Some(_))));
     let changed = !writes.is_empty() || !missing.is_empty() || moved;
     let components: Vec<&str> = changes.iter().filter(|change| change.due).map(|change| change.name).collect();

@@ -116,7 +116,7 @@ pub(in crate::cli::galaxy) struct Signatures<'a> {
 enum Verdict {
     /// With the fingerprint of the signer's primary key.
     Valid(String),
-    /// It failed only in a way that the user ignores.
+    /// The signature failed only with a status that the user ignores.
     Ignored,
     Failed(String),
 }

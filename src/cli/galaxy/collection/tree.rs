@@ -212,7 +212,7 @@ impl Walk<'_> {
 
 enum Link {
     None,
-    /// It leads to this path within the collection, relative to its directory.
+    /// The link leads to this path within the collection, relative to its directory.
     Inside(PathBuf),
     Outside,
 }

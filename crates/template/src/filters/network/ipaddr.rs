@@ -14,7 +14,7 @@ struct Question<'q> {
     network: Network,
     /// Address as given.
     given: &'q str,
-    /// Whether it was given with a prefix.
+    /// Whether the address was given with a prefix.
     has_prefix: bool,
 }
 
