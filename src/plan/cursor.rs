@@ -37,6 +37,8 @@ pub struct Cursor {
     completed_roles: HashSet<String>,
     failed: bool,
     rescued: u32,
+    /// A failure ended a handler that is an include.
+    handler_failed: bool,
     /// In a forecast: roles that will have ended, perhaps without completing.
     left_roles: Option<HashSet<String>>,
 }
@@ -84,8 +86,14 @@ pub struct Selection<'a> {
 impl Cursor {
     /// A cursor at the start of a play.
     pub fn new(play: &Arc<Block>) -> Cursor {
-        let mut cursor =
-            Cursor { stack: Vec::new(), completed_roles: HashSet::new(), failed: false, rescued: 0, left_roles: None };
+        let mut cursor = Cursor {
+            stack: Vec::new(),
+            completed_roles: HashSet::new(),
+            failed: false,
+            rescued: 0,
+            handler_failed: false,
+            left_roles: None,
+        };
         cursor.push(Arc::clone(play), false);
         cursor
     }
@@ -196,6 +204,13 @@ impl Cursor {
 
     /// Records a failure and moves to the nearest `rescue` or `always`. Returns true if a `rescue` will run.
     pub fn fail(&mut self) -> bool {
+        let was_in_handler = self.is_in_included_handler();
+        let is_rescued = self.fall();
+        self.handler_failed |= was_in_handler && !self.is_in_included_handler();
+        is_rescued
+    }
+
+    fn fall(&mut self) -> bool {
         loop {
             let Some(level) = self.stack.last_mut() else {
                 self.failed = true;
@@ -241,6 +256,11 @@ impl Cursor {
         self.stack.iter().any(|level| level.notified)
     }
 
+    /// Whether a failure has ended a handler that is an include, since the last call.
+    pub fn take_handler_failed(&mut self) -> bool {
+        std::mem::take(&mut self.handler_failed)
+    }
+
     /// Whether a failure now would be rescued.
     pub fn would_rescue(&self) -> bool {
         self.stack.iter().any(|level| level.part == Part::Body && !level.block.rescue.is_empty())
@@ -279,6 +299,7 @@ impl Cursor {
             }
             Part::Always => {
                 let Some(level) = self.stack.pop() else { return };
+                self.handler_failed |= level.failed && level.notified && !self.is_in_included_handler();
                 if let (Some(left), Some(role)) = (&mut self.left_roles, &level.block.role) {
                     left.insert(role.identity.clone());
                 }

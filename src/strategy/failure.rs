@@ -48,6 +48,7 @@ impl Batch {
             self.step_failed = true;
             if let Some(run) = self.hosts.get_mut(&outcome.host) {
                 run.pending = None;
+                run.included = None;
                 run.out = true;
             }
             self.removed.insert(Arc::clone(&outcome.host), Gone::Unreachable);
@@ -80,10 +81,6 @@ impl Batch {
             self.play_hosts_stale = true;
         }
         run.cursor.fail();
-        if !run.cursor.is_in_included_handler() {
-            // The failure ended it, so it stays pending.
-            run.included = None;
-        }
         run.out = run.cursor.failed();
     }
 

@@ -77,9 +77,14 @@ impl HostRun {
         self.cursor.enter_handler(tasks);
     }
 
-    /// The handler whose included tasks have run without a failure that ended it, once.
+    /// The handler whose included tasks have run without a failure that ended it, once. The host itself may have failed
+    /// before, and its handlers run all the same.
     pub(super) fn take_included(&mut self) -> Option<u64> {
-        let is_over = !self.out && !self.ended && !self.cursor.is_in_included_handler();
+        if self.cursor.take_handler_failed() {
+            // It stays pending.
+            self.included = None;
+        }
+        let is_over = !self.ended && !self.cursor.is_in_included_handler();
         if is_over { self.included.take() } else { None }
     }
 

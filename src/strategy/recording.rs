@@ -150,12 +150,23 @@ impl Batch {
         }
     }
 
-    /// Records a handler's outcome, and settles notifications whose handlers have all run.
-    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome) {
+    /// Records a handler's outcome, and settles notifications whose handlers have all run. With `once`, it ran for all
+    /// hosts that have reached it.
+    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome, once: bool) {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
-        let Some(run) = self.hosts.get_mut(&outcome.host).filter(|_| went_well || outcome.ignored) else { return };
-        run.settle((recorder, &self.key), &outcome.host, Some(task.id));
+        if !went_well && !outcome.ignored {
+            return;
+        }
+        let journal = (recorder, &self.key);
+        for (host, run) in self.hosts.iter_mut().filter(|_| once) {
+            if !run.notified.contains(&task.id) {
+                run.settle(journal, host, Some(task.id));
+            }
+        }
+        if let Some(run) = self.hosts.get_mut(&outcome.host) {
+            run.settle(journal, &outcome.host, Some(task.id));
+        }
     }
 
     /// Settles handlers that are includes, and on hosts that finished their handlers without a failure all of them.

@@ -164,7 +164,7 @@ impl Batch {
         self.find_vars_files(|host| has_grown || changed.contains(host))?;
         for outcome in &outcomes {
             self.notify(task, outcome)?;
-            self.handler_done(task, outcome);
+            self.handler_done(task, outcome, started.once);
             self.follow(task, outcome);
         }
         if let Some(outcome) = outcomes.first().filter(|_| started.once && self.step_failed) {

@@ -66,6 +66,7 @@ mod host_state;
 mod init;
 mod inventory;
 mod inventory_plugins;
+mod journal;
 mod kubectl_lines;
 mod kubespray_variables;
 mod layers;

@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 use crate::ran::Ran;
 
 /// A project whose hosts are all this machine, with its own state directory.
-struct Project {
+pub(crate) struct Project {
     folder: tempfile::TempDir,
 }
 
 impl Project {
-    fn new(playbook: &str) -> Project {
+    pub(crate) fn new(playbook: &str) -> Project {
         let project = Project { folder: tempfile::tempdir().unwrap() };
         project.write("hosts", "a\nb\n[all:vars]\nansible_connection=local\n");
         project.write("play.yml", playbook);
         project
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text.replace("FOLDER", &self.folder.path().display().to_string())).unwrap();
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command
             .args(words)
@@ -45,7 +45,7 @@ impl Project {
         command
     }
 
-    fn play(&self, words: &[&str]) -> Ran {
+    pub(crate) fn play(&self, words: &[&str]) -> Ran {
         let mut all = vec!["playbook", "-i", "hosts"];
         all.extend(words);
         if !words.iter().any(|word| word.ends_with(".yml")) {
@@ -54,13 +54,13 @@ impl Project {
         self.run(&all)
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
         let output = self.command(words).output().unwrap();
         Ran::of(&output)
     }
 
     /// Runs the playbook until a file appears, then kills it with a signal.
-    fn killed_at(&self, file: &str, signal: &str, words: &[&str]) -> Ran {
+    pub(crate) fn killed_at(&self, file: &str, signal: &str, words: &[&str]) -> Ran {
         let mut all = vec!["playbook", "-i", "hosts", "play.yml"];
         all.extend(words);
         let child = self.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -72,7 +72,7 @@ impl Project {
     }
 
     #[track_caller]
-    fn wait_for(&self, file: &str, child: &Child) {
+    pub(crate) fn wait_for(&self, file: &str, child: &Child) {
         let start = Instant::now();
         while !self.path(file).exists() {
             assert!(start.elapsed() < Duration::from_secs(120), "{file} does not appear (process {})", child.id());
@@ -81,18 +81,18 @@ impl Project {
     }
 
     /// Lines that tasks have appended to a file.
-    fn lines(&self, file: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, file: &str) -> Vec<String> {
         fs::read_to_string(self.path(file)).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    fn journal(&self) -> String {
+    pub(crate) fn journal(&self) -> String {
         let mut files: Vec<_> =
             fs::read_dir(self.path("state/windlass/runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         fs::read_to_string(files.pop().unwrap()).unwrap()
     }
 
-    fn run_id(&self) -> String {
+    pub(crate) fn run_id(&self) -> String {
         let journal = self.journal();
         let header: serde_json::Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
         header["run"].as_str().unwrap().to_owned()
@@ -100,13 +100,13 @@ impl Project {
 }
 
 /// A task that appends the host's name to a file, and blocks while `block` exists.
-fn step(name: &str) -> String {
+pub(crate) fn step(name: &str) -> String {
     format!("    - name: {name}\n      shell: echo {name} {{{{ inventory_hostname }}}} >> FOLDER/log\n")
 }
 
 const BLOCK: &str = "    - name: blocks\n      shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi; echo blocks {{ inventory_hostname }} >> FOLDER/log'\n";
 
-fn head(more: &str) -> String {
+pub(crate) fn head(more: &str) -> String {
     format!("- hosts: all\n  name: main\n  gather_facts: false\n{more}  tasks:\n")
 }
 
@@ -351,7 +351,7 @@ fn end_of_a_large_source_that_changed_is_noticed() {
 }
 
 /// A task that fails until the project has this file.
-fn until(file: &str) -> String {
+pub(crate) fn until(file: &str) -> String {
     format!("    - command: test -e FOLDER/{file}\n")
 }
 
@@ -595,7 +595,7 @@ fn vaulted_value_in_a_result_is_neither_written_nor_restored_as_its_mask() {
     project.play(&["--vault-password-file", "word", "--resume"]).has("its result contains a secret");
 }
 
-fn handlers(notify: &str, before: &str) -> String {
+pub(crate) fn handlers(notify: &str, before: &str) -> String {
     head("")
         + before
         + notify
