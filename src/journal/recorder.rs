@@ -1,5 +1,7 @@
 //! Writes the journal of a run, and looks up outcomes of an earlier run.
 
+mod handlers;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,7 +15,7 @@ use windlass_template::Read;
 
 use super::fingerprint::{fingerprint, is_compared, may_differ, renewed, without_secrets};
 use super::inputs::Inputs;
-use super::ledger::{Entry, Event, Ledger, Pending, PlayKey};
+use super::ledger::{Event, Ledger, Pending, PlayKey};
 use super::line::Line;
 use super::log::{Lane, Log};
 use super::mask::{self, Given};
@@ -23,7 +25,7 @@ use super::replay::{Replay, Restored, SentBefore, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
-use crate::output::{MASK, Secrets};
+use crate::output::Secrets;
 use crate::playbook::Files;
 
 /// Maximum size of a result's texts in the journal, in bytes.
@@ -340,30 +342,8 @@ impl Recorder {
         self.log.failure()
     }
 
-    /// Warning that names the handlers that no later run will know, if writing failed.
-    pub(crate) fn forgotten(&self) -> Option<String> {
-        self.log.failure().filter(|_| !self.check)?;
-        let notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut waiting: Vec<String> =
-            notified.keys().map(|(host, _, handler)| format!("'{}' on {host}", self.secrets.mask(handler))).collect();
-        waiting.sort_unstable();
-        (!waiting.is_empty()).then(|| {
-            format!(
-                "These handlers were notified, have not run, and are not remembered, because the journal could not be \
-                 written: {}",
-                waiting.join(", ")
-            )
-        })
-    }
-
     fn append(&self, record: &Record) -> u64 {
         line(record).map_or(0, |line| self.log.append(Lane::Run, &line))
-    }
-
-    /// Appends to the ledger of the file that contains the play. A dry run has no ledgers.
-    fn note(&self, play: &PlayKey, event: &Event) -> u64 {
-        let Some(number) = self.ledgers.get(&play.file).filter(|_| !self.check) else { return 0 };
-        line(event).map_or(0, |line| self.log.append(Lane::Handlers(*number), &line))
     }
 
     fn masked(&self, texts: &[String]) -> Vec<String> {
@@ -452,29 +432,9 @@ impl Recorder {
         Some(last)
     }
 
-    fn is_notified(&self, place: &Place, host: &str, handler: &str) -> bool {
-        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key)
-    }
-
-    /// Remembers a notification. Returns whether it is the first of this handler on the host.
-    fn remember_notification(&self, place: &Place, host: &str, handler: &str) -> bool {
-        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
-        let address = Arc::clone(&place.address);
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner).insert(key, address).is_none()
-    }
-
     /// Waits until a line is on disk.
     pub(crate) async fn durable(&self, line: u64) {
         self.log.durable(line).await;
-    }
-
-    fn entry(&self, place: &Place, host: &str, handler: &str) -> Entry {
-        Entry {
-            task: format!("{} ({})", place.at().task, place.at().path),
-            when: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            ..self.named((host, &place.address), &place.play, handler)
-        }
     }
 
     /// Records the result of a loop's item.
@@ -566,12 +526,6 @@ impl Recorder {
             text.truncate(text.floor_char_boundary(REPORT));
         }
         text
-    }
-
-    /// Records that a task sent behind a failed one was not run.
-    pub(crate) fn not_run(&self, place: &Place, host: &str) {
-        let sent = place.sent.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-        sent.iter().for_each(|handler| _ = self.note(&place.play, &Event::Not(self.entry(place, host, handler))));
     }
 
     /// JSON text of groups, hosts or facts that a task added to the run, for explanations; empty if there are none.
@@ -669,115 +623,6 @@ impl Recorder {
     /// Number of outcomes restored since the last call.
     pub(crate) fn take_count(&self) -> usize {
         self.replay.as_ref().map_or(0, Replay::take_count)
-    }
-
-    /// Takes over pending handlers of earlier runs.
-    pub(crate) fn carry(&self, pending: &[Pending]) {
-        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        for one in pending {
-            // From now on they belong to this run.
-            let entry =
-                Entry { task: one.task.clone(), origin: one.origin.clone(), when: one.when.clone(), ..self.left(one) };
-            let play = one.play_key();
-            self.note(&play, &Event::Notified(entry));
-            carried.entry((one.host.clone(), play)).or_default().push(one.handler.clone());
-        }
-    }
-
-    /// Handlers of earlier runs for a host in a play.
-    pub(crate) fn carried(&self, host: &str, play: &PlayKey) -> Vec<String> {
-        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        carried.remove(&(host.to_owned(), play.clone())).unwrap_or_default()
-    }
-
-    /// Takes back handlers that a play does not have. A later play may have the same name.
-    pub(crate) fn keep(&self, host: &str, play: &PlayKey, handlers: Vec<String>) {
-        let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        carried.insert((host.to_owned(), play.clone()), handlers);
-    }
-
-    /// Warning about handlers that the run took over and that no play has run on their hosts, if there are any.
-    pub(crate) fn unreached(&self) -> Option<String> {
-        let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = |((host, play), names): (&(String, PlayKey), &Vec<String>)| {
-            format!("{host}: '{}' of play '{}'", self.secrets.mask(&names.join("', '")), play.name)
-        };
-        let mut lines: Vec<String> = carried.iter().map(left).collect();
-        lines.sort_unstable();
-        (!lines.is_empty()).then(|| {
-            format!(
-                "These pending handlers have not run, because the run reached no play on these hosts that has them:\n  \
-                 {}\nThey stay pending. If a play or handler has another name now, do what the handlers stand for, then \
-                 discard them with --pending-handlers skip.",
-                lines.join("\n  ")
-            )
-        })
-    }
-
-    /// Whether the resumed run notified a handler on a host again, after what has been restored.
-    pub(crate) fn is_notified_later(&self, host: &str, handler: &str) -> bool {
-        let replay = self.replay.as_ref();
-        replay.is_some_and(|replay| replay.is_notified_later(host, &mask::text(handler, &self.secrets)))
-    }
-
-    /// Records that a notified handler has run on a host with this address.
-    pub(crate) fn ran(&self, host: (&str, &str), play: &PlayKey, handler: &str) {
-        let key = (host.0.to_owned(), play.clone(), handler.to_owned());
-        if self.settled.lock().unwrap_or_else(PoisonError::into_inner).remove(&key) {
-            return;
-        }
-        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
-        notified.remove(&key);
-        let entry = self.named(host, play, handler);
-        // A handler that has the same name in the ledger still has to run.
-        let is_like = |name: &String| mask::text(name, &self.secrets) == entry.handler;
-        if entry.handler != handler && notified.keys().any(|(on, of, name)| on == host.0 && of == play && is_like(name))
-        {
-            return;
-        }
-        self.note(play, &Event::Ran(entry));
-    }
-
-    /// Records that a handler has run on a host, before the batch settles it.
-    fn ran_early(&self, place: &Place, host: &str, handler: &str) {
-        self.ran((host, &place.address), &place.play, handler);
-        let key = (host.to_owned(), place.play.clone(), handler.to_owned());
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
-    }
-
-    /// Discards the notifications of a handler that the play does not have: it can never run. A name with a mask may
-    /// be that of another handler.
-    pub(crate) fn unknown(&self, play: &PlayKey, handler: &str) {
-        if mask::text(handler, &self.secrets).contains(MASK) {
-            return;
-        }
-        let mut notified = self.notified.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((host, ..), address) in notified.extract_if(|(_, of, name), _| of == play && name == handler) {
-            self.note(play, &Event::Dismissed(self.named((&host, &address), play, handler)));
-        }
-    }
-
-    /// Records that the user discarded these handlers.
-    pub(crate) fn dismiss(&self, pending: &[Pending]) {
-        for one in pending {
-            self.note(&one.play_key(), &Event::Dismissed(self.left(one)));
-        }
-    }
-
-    /// Entry of a handler that an earlier run left, with the address that its host had.
-    fn left(&self, one: &Pending) -> Entry {
-        self.named((&one.host, &one.address), &one.play_key(), &one.handler)
-    }
-
-    fn named(&self, (host, address): (&str, &str), play: &PlayKey, handler: &str) -> Entry {
-        Entry {
-            host: host.to_owned(),
-            address: address.to_owned(),
-            play: play.name.to_string(),
-            handler: mask::text(handler, &self.secrets),
-            run: self.run.run.clone(),
-            ..Entry::default()
-        }
     }
 
     /// Records the end of the run and closes the journal.
