@@ -51,7 +51,7 @@ pub use reader::{Damage, Journal, read, read_file, read_header};
 pub use record::{
     Alive, At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
 };
-pub(crate) use recorder::{Place, Recorder, Recording, Spot, Start, Traits};
+pub(crate) use recorder::{Carried, Place, Recorder, Recording, Spot, Start, Traits};
 pub use replay::{Replay, Step};
 pub(crate) use replay::{Restored, SentBefore};
 pub(crate) use resume::has_begun;

@@ -99,6 +99,15 @@ pub(crate) struct Recording<'a> {
     pub(crate) report: Option<&'a str>,
 }
 
+/// A handler that an earlier run left and this one runs.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    /// Name in `notify`.
+    pub(crate) handler: String,
+    /// Place of its last notification among the records of the resumed run; `None` if another run made it.
+    pub(crate) notified: Option<usize>,
+}
+
 /// Start of a task in its turn, and of the loop's item that runs.
 #[derive(Debug, Default)]
 struct Clock {
@@ -201,10 +210,12 @@ pub(crate) struct Recorder {
     check: bool,
     plays: AtomicU32,
     replay: Option<Replay>,
+    /// Id of the resumed run.
+    former: Option<String>,
     /// Numbers of the ledgers by the files of their plays.
     ledgers: HashMap<Arc<str>, usize>,
     /// Handlers of earlier runs that this one runs, by host and play.
-    carried: Mutex<HashMap<(String, PlayKey), Vec<String>>>,
+    carried: Mutex<HashMap<(String, PlayKey), Vec<Carried>>>,
     /// Handlers recorded as notified but not yet as run, by host, play and name, with the address of the host.
     notified: Mutex<HashMap<(String, PlayKey, String), Arc<str>>>,
     /// Handlers recorded as run that the batch has not settled yet, by host, play and name.
@@ -261,6 +272,7 @@ impl Recorder {
             check,
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
+            former: resumed.as_ref().map(|journal| journal.header.run.clone()),
             ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
@@ -556,12 +568,19 @@ impl Recorder {
         fields.is_masked().then_some(Withheld::Masked)
     }
 
-    /// Outcome of a task on a host in the resumed run.
-    pub(crate) fn restored(&self, place: &Place, host: &str, tell: &mut dyn FnMut(String)) -> Restored {
+    /// Outcome of a task on a host in the resumed run. `notified` has the place of the outcome that notified a handler,
+    /// if that is the resumed run's too.
+    pub(crate) fn restored(
+        &self,
+        place: &Place,
+        host: &str,
+        notified: Option<usize>,
+        tell: &mut dyn FnMut(String),
+    ) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
-        match replay.step(place.at(), host, place.traits.once) {
+        match replay.step(place.at(), host, place.traits.once, notified) {
             // Of its handlers, the ledger has the ones that did not run: this run took them over at its start.
-            Step::Done(done, items) => return Restored::Done(done, items),
+            Step::Done(done, items, at) => return Restored::Done(done, items, at),
             Step::Again(Withheld::Again) | Step::Run(false) => {}
             Step::Again(reason) => {
                 tell(format!("{} on {host} runs again: {}", place.at().task, reason.reason()));

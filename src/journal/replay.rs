@@ -21,7 +21,7 @@ pub struct Replay {
     done: HashMap<(At, String), (usize, Done)>,
     /// Tasks that one host ran for all.
     once: HashMap<At, (usize, Done)>,
-    /// Places of the last notifications among the records, by host and handler.
+    /// Places of the last notifications among the records, by host and handler; also of those that are doubtful.
     notified: HashMap<(String, String), usize>,
     items: HashMap<(At, String), BTreeMap<u32, ItemDone>>,
     /// Tasks that were sent after their last outcome, if they have one.
@@ -53,8 +53,8 @@ struct State {
 /// Decision about a task on a host.
 #[derive(Debug)]
 pub enum Step {
-    /// Restore it: its outcome, and the outcomes of its items.
-    Done(Box<Done>, Vec<ItemDone>),
+    /// Restore it: its outcome, the outcomes of its items, and its place among the records.
+    Done(Box<Done>, Vec<ItemDone>, usize),
     /// Repeat it, because the journal lacks its result.
     Again(Withheld),
     /// The host's replay has ended; true if the task was sent before, with an unknown outcome.
@@ -72,8 +72,8 @@ pub(crate) enum SentBefore {
 
 /// Decision about a task, as the strategy needs it.
 pub(crate) enum Restored {
-    /// Use this outcome.
-    Done(Box<Done>, Vec<ItemDone>),
+    /// Use this outcome, from this place among the records.
+    Done(Box<Done>, Vec<ItemDone>, usize),
     /// Run the task.
     Run,
 }
@@ -83,6 +83,8 @@ impl Replay {
     pub fn new(journal: &Journal) -> Replay {
         let several = (journal.header.leads > 0).then_some(journal.end.is_some());
         let mut replay = Replay { several, ..Replay::default() };
+        // Tasks without an outcome may have notified their handlers.
+        let mut doubtful: HashMap<(At, String), Vec<(usize, &String)>> = HashMap::new();
         for (place, record) in journal.records.iter().enumerate() {
             match record {
                 Record::Done(done) => {
@@ -94,6 +96,7 @@ impl Replay {
                     }
                     let key = (done.at.clone(), done.host.clone());
                     replay.sent.remove(&key);
+                    doubtful.remove(&key);
                     replay.done.insert(key, (place, Done::clone(done)));
                 }
                 Record::Item(item) => {
@@ -101,6 +104,8 @@ impl Replay {
                     items.insert(item.index, ItemDone::clone(item));
                 }
                 Record::Sent(sent) => {
+                    let notified = sent.notify.iter().map(|handler| (place, handler));
+                    doubtful.entry((sent.at.clone(), sent.host.clone())).or_default().extend(notified);
                     let since = SystemTime::UNIX_EPOCH + Duration::from_millis(sent.since.unwrap_or_default());
                     let sending = replay.sent.entry((sent.at.clone(), sent.host.clone()));
                     // The first attempt may have reached the host, and not the last one.
@@ -110,23 +115,35 @@ impl Replay {
                 Record::Play(_) | Record::Run(_) | Record::File(_) | Record::Alive(_) | Record::End(_) => {}
             }
         }
+        for ((_, host), notified) in doubtful {
+            for (place, handler) in notified {
+                let last = replay.notified.entry((host.clone(), handler.clone())).or_default();
+                *last = place.max(*last);
+            }
+        }
         replay
     }
 
-    /// Decides about a task on a host. `once` means that one host runs it for all.
-    pub fn step(&self, at: &At, host: &str, once: bool) -> Step {
+    /// Decides about a task on a host. `once` means that one host runs it for all. A handler of which only outcomes of
+    /// the earlier run have notified the host has the place of the last of them: that run may have run it behind the
+    /// task that failed.
+    pub fn step(&self, at: &At, host: &str, once: bool, notified: Option<usize>) -> Step {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.left.contains_key(host) {
-            return Step::Run(false);
-        }
         let key = (at.clone(), host.to_owned());
         let found = self.done.get(&key).or_else(|| self.once.get(at).filter(|_| once));
-        let Some((place, done)) = found.filter(|(_, done)| is_final(done)) else {
-            let unknown = self.sent.contains_key(&key);
-            state.left.insert(host.to_owned(), at.clone());
+        let found = found.filter(|(_, done)| is_final(done));
+        let has_left = state.left.contains_key(host);
+        let is_behind = |(place, done): &&(usize, Done)| {
+            notified.is_some_and(|notified| *place > notified) && (!done.status.failed || done.status.ignored)
+        };
+        let Some((place, done)) = found.filter(|found| !has_left || is_behind(found)) else {
+            let unknown = !has_left && self.sent.contains_key(&key);
+            state.left.entry(host.to_owned()).or_insert_with(|| at.clone());
             return Step::Run(unknown);
         };
-        state.reached.insert(host.to_owned(), *place);
+        if !has_left {
+            state.reached.insert(host.to_owned(), *place);
+        }
         let items = match self.items_of(done) {
             Ok(items) => items,
             Err(reason) => return Step::Again(reason),
@@ -137,7 +154,7 @@ impl Replay {
             return Step::Again(reason);
         }
         state.replayed += 1;
-        Step::Done(Box::new(done.clone()), items)
+        Step::Done(Box::new(done.clone()), items, *place)
     }
 
     /// Whether a resumed run sent a task, and had its result, if one of them had several processes.
@@ -204,6 +221,11 @@ impl Replay {
     /// Whether the replay of a host continues.
     pub fn is_replaying(&self, host: &str) -> bool {
         !self.state.lock().unwrap_or_else(PoisonError::into_inner).left.contains_key(host)
+    }
+
+    /// Place of the last notification of a handler among the records.
+    pub fn notified(&self, host: &str, handler: &str) -> Option<usize> {
+        self.notified.get(&(host.to_owned(), handler.to_owned())).copied()
     }
 
     /// Whether the run notified a handler again after the last outcome that its replay has passed.
@@ -281,13 +303,13 @@ mod tests {
     #[test]
     fn first_task_without_outcome_ends_replay_of_host() {
         let replay = replay(vec![done("0.0", "a"), done("0.2", "a"), done("0.1", "b")]);
-        assert!(matches!(replay.step(&at("0.0"), "a", false), Step::Done(..)));
-        assert!(matches!(replay.step(&at("0.1"), "a", false), Step::Run(false)));
+        assert!(matches!(replay.step(&at("0.0"), "a", false, None), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0.1"), "a", false, None), Step::Run(false)));
         assert!(
-            matches!(replay.step(&at("0.2"), "a", false), Step::Run(false)),
+            matches!(replay.step(&at("0.2"), "a", false, None), Step::Run(false)),
             "what ran after the failure is run again"
         );
-        assert!(matches!(replay.step(&at("0.1"), "b", false), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0.1"), "b", false, None), Step::Done(..)));
         assert_eq!(replay.take_count(), 2);
     }
 
@@ -296,15 +318,15 @@ mod tests {
         let failed = |path: &str| Done { status: Status { failed: true, ..Status::default() }, ..done(path, path) };
         let ignored = Done { status: Status { failed: true, ignored: true, ..Status::default() }, ..done("1", "1") };
         let replay = replay(vec![failed("0"), ignored, Done { rescuable: true, ..failed("2") }]);
-        assert!(matches!(replay.step(&at("0"), "0", false), Step::Run(_)));
-        assert!(matches!(replay.step(&at("1"), "1", false), Step::Done(..)));
-        assert!(matches!(replay.step(&at("2"), "2", false), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0"), "0", false, None), Step::Run(_)));
+        assert!(matches!(replay.step(&at("1"), "1", false, None), Step::Done(..)));
+        assert!(matches!(replay.step(&at("2"), "2", false, None), Step::Done(..)));
     }
 
     #[test]
     fn task_run_once_not_repeated_by_other_host() {
         let replay = replay(vec![Done { once: true, ..done("0", "b") }]);
-        assert!(matches!(replay.step(&at("0"), "a", true), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0"), "a", true, None), Step::Done(..)));
     }
 
     #[test]
@@ -318,7 +340,7 @@ mod tests {
         assert_eq!(before(vec![sent(false), failed()]), Some(SentBefore::Known));
         let again = vec![sent(false), failed(), sent(false)];
         assert!(matches!(before(again.clone()), Some(SentBefore::Unknown { repeats: false, .. })));
-        assert!(matches!(Replay::new(&journal(again)).step(&at("0"), "a", false), Step::Run(true)));
+        assert!(matches!(Replay::new(&journal(again)).step(&at("0"), "a", false, None), Step::Run(true)));
         assert_eq!(before(vec![sent(false), sent(true)]), Some(SentBefore::Known), "by a run of one process");
         assert_eq!(before(Vec::new()), None);
     }
@@ -329,7 +351,7 @@ mod tests {
         let unneeded = Done { withheld: Some(Withheld::NoLog), ..done("1", "a") };
         let replay = replay(vec![masked, unneeded]);
         assert_eq!(replay.unrepeatable().len(), 1);
-        assert!(matches!(replay.step(&at("0"), "a", false), Step::Again(Withheld::Masked)));
-        assert!(matches!(replay.step(&at("1"), "a", false), Step::Done(..)));
+        assert!(matches!(replay.step(&at("0"), "a", false, None), Step::Again(Withheld::Masked)));
+        assert!(matches!(replay.step(&at("1"), "a", false, None), Step::Done(..)));
     }
 }

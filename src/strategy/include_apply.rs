@@ -166,7 +166,7 @@ impl Batch {
         let ignored = is_ignored(on_host, &result);
         let outcome = outcome(on_host, result, ignored);
         self.count(&on_host.task, &outcome);
-        self.handler_done(&on_host.task, &outcome, false);
+        self.handler_done(&on_host.task, &outcome, None);
         self.follow(&on_host.task, &outcome);
     }
 }

@@ -7,6 +7,7 @@ use super::execute::{Shared, TaskOnHost};
 use super::play::{Batch, Gone};
 use crate::builtin::MetaAction;
 use crate::error::{Error, Result, did_you_mean};
+use crate::journal::Carried;
 use crate::outcome::{InventoryChange, TaskResult};
 use crate::output::Event;
 use crate::playbook::{Task, label};
@@ -116,19 +117,20 @@ impl Batch {
                 return Err(Error::parse("flush_handlers cannot be used as a handler", &task.span).generic());
             }
             if task.id == self.last_flush {
-                let known = |name: &String| !self.handlers.find(name).is_empty();
-                run.notifications.extend(run.carried.extract_if(.., |name| known(name)));
+                let known = |left: &mut Carried| !self.handlers.find(&left.handler).is_empty();
+                let left: Vec<Carried> = run.carried.extract_if(.., known).collect();
+                left.into_iter().for_each(|left| run.notify(left.handler, left.notified));
             }
-            for name in std::mem::take(&mut run.notifications) {
+            for (name, place) in std::mem::take(&mut run.notifications) {
                 let handlers = self.handlers.find(&name);
                 if handlers.is_empty() {
                     // A role included later may define the handler.
-                    run.notifications.insert(name);
+                    run.notifications.insert(name, place);
                     continue;
                 }
                 run.flushing.insert(name, handlers.iter().map(|handler| handler.id).collect());
                 for handler in handlers {
-                    if run.notified.insert(handler.id) {
+                    if run.select(handler.id, place) {
                         notified(&self.shared, handler, host);
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use windlass_yaml::Node;
 
 use super::execute::Shared;
@@ -12,7 +12,7 @@ use super::run::vars_files;
 use super::stream::Window;
 use super::tally::Tally;
 use crate::error::{Error, Result, did_you_mean};
-use crate::journal::{At, PlayKey};
+use crate::journal::{At, Carried, PlayKey};
 use crate::plan::{Cursor, Position, Selection, Step, TagFilter};
 use crate::playbook::{Block, Play, Task};
 use crate::vars::{PlayState, TaskScope, World};
@@ -20,14 +20,19 @@ use crate::vars::{PlayState, TaskScope, World};
 /// A host's progress through a batch.
 pub(super) struct HostRun {
     pub(super) cursor: Cursor,
-    /// Notifications to look up when handlers are flushed.
-    pub(super) notifications: IndexSet<String>,
+    /// Notifications to look up when handlers are flushed, with the places of the restored outcomes that made them;
+    /// `None` if this run made one.
+    pub(super) notifications: IndexMap<String, Option<usize>>,
     /// Notifications from earlier runs, delivered at the end of the play.
-    pub(super) carried: Vec<String>,
+    pub(super) carried: Vec<Carried>,
+    /// Their names.
+    pub(super) owed: HashSet<String>,
     /// Address of the host for the journal.
     pub(super) address: Arc<str>,
     /// Ids of the handlers that will run.
     pub(super) notified: HashSet<u64>,
+    /// Ids of handlers that only restored outcomes have notified, with the place of the last one.
+    pub(super) restored: HashMap<u64, usize>,
     /// Notifications being flushed, with the ids of their handlers that have not run.
     pub(super) flushing: IndexMap<String, HashSet<u64>>,
     /// Id of the handler that is an include and whose tasks run.
@@ -47,10 +52,12 @@ impl HostRun {
     pub(super) fn new(cursor: Cursor) -> HostRun {
         HostRun {
             cursor,
-            notifications: IndexSet::new(),
+            notifications: IndexMap::new(),
             carried: Vec::new(),
+            owed: HashSet::new(),
             address: Arc::default(),
             notified: HashSet::new(),
+            restored: HashMap::new(),
             flushing: IndexMap::new(),
             included: None,
             pending: None,
@@ -69,6 +76,30 @@ impl HostRun {
             self.out |= self.cursor.failed();
         }
         self.pending.as_ref()
+    }
+
+    /// Remembers a notification until handlers are flushed. `place` is that of a restored outcome.
+    pub(super) fn notify(&mut self, name: String, place: Option<usize>) {
+        let known = self.notifications.entry(name).or_insert(place);
+        *known = known.zip(place).map(|(one, other)| one.max(other));
+    }
+
+    /// Selects a handler to run. Returns whether it was not selected before. `place` is that of a restored outcome.
+    pub(super) fn select(&mut self, handler: u64, place: Option<usize>) -> bool {
+        let is_new = self.notified.insert(handler);
+        match (place, self.restored.get_mut(&handler)) {
+            (None, _) => _ = self.restored.remove(&handler),
+            (Some(place), _) if is_new => _ = self.restored.insert(handler, place),
+            (Some(place), Some(known)) => *known = place.max(*known),
+            (Some(_), None) => {}
+        }
+        is_new
+    }
+
+    /// Place of the restored outcome that notified a handler, or the handler whose tasks are included.
+    pub(super) fn restored(&self, task: &Task) -> Option<usize> {
+        let included = || self.restored.get(&self.included?);
+        self.restored.get(&task.id).or_else(included).copied()
     }
 
     /// Continues with the tasks of a handler that is an include.

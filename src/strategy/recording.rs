@@ -11,6 +11,7 @@ use windlass_template::{Context, Value};
 use super::execute::{Shared, TaskOnHost};
 use super::one_item::ItemOutcome;
 use super::play::{Batch, HostRun};
+use super::task::Started;
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
 use crate::error::Error;
@@ -29,8 +30,17 @@ const ITEM_BYTES: usize = 4;
 pub(super) struct Recorded {
     /// Its place, if the run keeps a journal.
     pub(super) place: Option<Arc<Place>>,
-    /// Its outcome in the resumed run.
-    pub(super) outcome: Option<HostOutcome>,
+    /// Its outcome in the resumed run, with its place among the records.
+    pub(super) outcome: Option<(HostOutcome, usize)>,
+}
+
+/// Handlers that have run on a host.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    /// Id of the handler; without one, all that no longer wait.
+    handler: Option<u64>,
+    /// Whether its outcome is the resumed run's.
+    is_restored: bool,
 }
 
 impl Shared {
@@ -81,7 +91,7 @@ impl Batch {
     }
 
     /// Places of a task on these hosts, and the outcomes the resumed run recorded there.
-    pub(super) fn recorded(&self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
+    pub(super) fn recorded(&mut self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
         let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
         recorder.files(&self.shared.files);
         // Hosts in lockstep share a position.
@@ -98,13 +108,23 @@ impl Batch {
                 };
                 self.place(task, host, Arc::clone(spot), once)
             });
-            let outcome = match recorder.restored(&place, host, &mut |sentence| self.shared.warn(sentence)) {
-                Restored::Done(done, items) => restored(task, host, *done, items),
+            let notified = self.hosts.get(host).and_then(|run| run.restored(task));
+            let outcome = match recorder.restored(&place, host, notified, &mut |sentence| self.shared.warn(sentence)) {
+                Restored::Done(done, items, at) => restored(task, host, *done, items).map(|outcome| (outcome, at)),
                 Restored::Run => None,
             };
             Recorded { place: Some(place), outcome }
         };
-        hosts.iter().map(recorded).collect()
+        let recorded: Vec<Recorded> = hosts.iter().map(recorded).collect();
+        for (host, _) in hosts.iter().zip(&recorded).filter(|(_, recorded)| recorded.outcome.is_none()) {
+            // The tasks behind it in an included handler run too.
+            if let Some(run) = self.hosts.get_mut(host)
+                && let Some(handler) = run.included
+            {
+                run.restored.remove(&handler);
+            }
+        }
+        recorded
     }
 
     /// Reports how many tasks were restored from the resumed run, before the next task runs.
@@ -135,6 +155,7 @@ impl Batch {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
             run.carried = recorder.carried(host, &self.key);
+            run.owed = run.carried.iter().map(|left| left.handler.clone()).collect();
             run.address = self.world.address_of(host).into();
         }
     }
@@ -143,29 +164,33 @@ impl Batch {
     pub(super) fn return_carried(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
         for (host, run) in &mut self.hosts {
-            run.carried.retain(|name| self.handlers.find(name).is_empty());
+            run.carried.retain(|left| self.handlers.find(&left.handler).is_empty());
             if !run.carried.is_empty() {
                 recorder.keep(host, &self.key, std::mem::take(&mut run.carried));
             }
         }
     }
 
-    /// Records a handler's outcome, and settles notifications whose handlers have all run. With `once`, it ran for all
-    /// hosts that have reached it.
-    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome, once: bool) {
+    /// Records a handler's outcome, and settles notifications whose handlers have all run. One that runs once has run
+    /// for all hosts that have reached it. An include that has no tasks was not started.
+    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome, started: Option<&Started>) {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
         if !went_well && !outcome.ignored {
             return;
         }
-        let journal = (recorder, &self.key);
+        let is_restored = started.is_some_and(|started| started.replayed.contains_key(&outcome.host));
+        let once = started.is_some_and(|started| started.once);
+        let settle = |host: &Arc<str>, run: &mut HostRun| {
+            run.settle((recorder, &self.key), host, Settled { handler: Some(task.id), is_restored });
+        };
         for (host, run) in self.hosts.iter_mut().filter(|_| once) {
             if !run.notified.contains(&task.id) {
-                run.settle(journal, host, Some(task.id));
+                settle(host, run);
             }
         }
         if let Some(run) = self.hosts.get_mut(&outcome.host) {
-            run.settle(journal, &outcome.host, Some(task.id));
+            settle(&outcome.host, run);
         }
     }
 
@@ -190,12 +215,14 @@ impl HostRun {
         if self.flushing.is_empty() {
             return;
         }
+        let is_replaying = journal.0.is_replaying(host);
         if let Some(handler) = included {
-            self.settle(journal, host, Some(handler));
+            let is_restored = is_replaying || self.restored.contains_key(&handler);
+            self.settle(journal, host, Settled { handler: Some(handler), is_restored });
         }
         let is_through = !self.out && !self.ended && !self.cursor.is_in_handlers() && !self.cursor.is_failing();
         if is_through {
-            self.settle(journal, host, None);
+            self.settle(journal, host, Settled { handler: None, is_restored: is_replaying });
         }
     }
 
@@ -205,20 +232,22 @@ impl HostRun {
         self.flushing.iter().filter(|(_, handlers)| waits(handlers)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Settles notifications of which this handler was the last to run, or without one all that wait for no handler.
-    fn settle(&mut self, (recorder, play): (&Recorder, &PlayKey), host: &str, handler: Option<u64>) {
-        let HostRun { flushing, carried, notified, address, .. } = self;
+    /// Settles the notifications that a handler was the last to wait for.
+    fn settle(&mut self, (recorder, play): (&Recorder, &PlayKey), host: &str, settled: Settled) {
+        let HostRun { flushing, carried, owed, notified, address, .. } = self;
         flushing.retain(|name, handlers| {
-            let has_run = match handler {
+            let has_run = match settled.handler {
                 Some(handler) => handlers.remove(&handler) && handlers.is_empty(),
                 // A handler may have notified an earlier one, which the next flush runs.
                 None => handlers.is_disjoint(notified),
             };
+            // The earlier run settled it, and what the ledger has since then is another run's.
+            let is_known = settled.is_restored && !owed.contains(name);
             // The ledger may already have a later notification, which is restored later.
-            if has_run && !recorder.is_notified_later(host, name) {
+            if has_run && !is_known && !recorder.is_notified_later(host, name) {
                 recorder.ran((host, address), play, name);
                 // The end of the play would run it again.
-                carried.retain(|left| left != name);
+                carried.retain(|left| left.handler != *name);
             }
             !has_run
         });

@@ -1,6 +1,6 @@
 //! Starts an ordinary task on its hosts, and applies the results.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -26,8 +26,8 @@ pub(super) struct Started {
     pub(super) once: bool,
     /// The action itself runs once, without `run_once`; its effects then belong to that host alone.
     by_nature: bool,
-    /// Hosts whose outcome comes from the resumed run.
-    replayed: HashSet<Arc<str>>,
+    /// Hosts whose outcome comes from the resumed run, with its place among the records.
+    pub(super) replayed: HashMap<Arc<str>, usize>,
 }
 
 impl Batch {
@@ -46,7 +46,7 @@ impl Batch {
         let recorded = self.recorded(task, on, once);
         let step = self.begin_step(task, on).await;
         let begun = step.as_ref().map(|_| self.begun_at(task, on)).unwrap_or_default();
-        let mut replayed = HashSet::new();
+        let mut replayed = HashMap::new();
         if recorded.iter().any(|recorded| recorded.outcome.is_none()) {
             self.report_resumed();
             self.announce(task, name.clone());
@@ -57,8 +57,8 @@ impl Batch {
         let beside = self.beside(task, throttle.as_ref());
         let mut ordered = Vec::new();
         for (host, recorded) in on.iter().zip(recorded) {
-            if let Some(outcome) = recorded.outcome {
-                replayed.insert(Arc::clone(host));
+            if let Some((outcome, place)) = recorded.outcome {
+                replayed.insert(Arc::clone(host), place);
                 step.iter().for_each(|step| step.share(&outcome));
                 running.spawn(std::future::ready(outcome));
                 continue;
@@ -146,7 +146,8 @@ impl Batch {
             let before = self.stats.get(&outcome.host).map_or(0, |stats| stats.changed);
             self.count(task, outcome);
             // The resumed run counted this change already.
-            if let Some(stats) = self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains(&outcome.host))
+            if let Some(stats) =
+                self.stats.get_mut(&outcome.host).filter(|_| started.replayed.contains_key(&outcome.host))
             {
                 stats.changed = before;
             }
@@ -163,8 +164,8 @@ impl Batch {
         self.world = Arc::new(world);
         self.find_vars_files(|host| has_grown || changed.contains(host))?;
         for outcome in &outcomes {
-            self.notify(task, outcome)?;
-            self.handler_done(task, outcome, started.once);
+            self.notify(started, outcome)?;
+            self.handler_done(task, outcome, Some(started));
             self.follow(task, outcome);
         }
         if let Some(outcome) = outcomes.first().filter(|_| started.once && self.step_failed) {
@@ -240,7 +241,8 @@ impl Batch {
 
     /// Records the handlers a result notifies. They are looked up when flushed, because roles included until then may
     /// add more.
-    fn notify(&mut self, task: &Arc<Task>, outcome: &HostOutcome) -> Result<()> {
+    fn notify(&mut self, Started { task, replayed, .. }: &Started, outcome: &HostOutcome) -> Result<()> {
+        let place = replayed.get(&outcome.host).copied();
         if !outcome.notify.is_empty() {
             self.handlers.unusable().for_each(|sentence| self.shared.warn(sentence));
         }
@@ -261,14 +263,14 @@ impl Batch {
             }
             if let Some(run) = self.hosts.get_mut(&outcome.host) {
                 if !run.cursor.is_in_handlers() {
-                    run.notifications.insert(name.clone());
+                    run.notify(name.clone(), place);
                     continue;
                 }
                 if !found.is_empty() {
                     let ids = found.iter().map(|handler| handler.id);
                     run.flushing.entry(name.clone()).or_default().extend(ids);
                 }
-                for handler in found.iter().filter(|handler| run.notified.insert(handler.id)) {
+                for handler in found.iter().filter(|handler| run.select(handler.id, place)) {
                     super::meta::notified(&self.shared, handler, &outcome.host);
                 }
             }

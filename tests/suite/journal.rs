@@ -1,6 +1,8 @@
 //! The journal and the ledgers of failed hosts, and of hosts that answer with more than can be read again.
 
-use crate::resume::{Project, head};
+use std::fs;
+
+use crate::resume::{Project, head, until};
 
 /// The tasks of the host fail before its handlers run.
 #[test]
@@ -25,5 +27,63 @@ fn handler_that_ran_once_for_failed_hosts_is_pending_on_none() {
     let project = Project::new(&(head("  force_handlers: true\n") + tasks + handler));
     project.play(&[]).ends(2);
     assert_eq!(project.lines("log"), ["once"]);
+    project.play(&["--check"]).lacks("have not run");
+}
+
+/// The handlers of a failed host run before the one that resumes it repeats the task that failed.
+#[test]
+fn handler_that_ran_on_a_failed_host_is_run_again_only_if_it_is_notified_again() {
+    let handlers = "  handlers:\n    - {name: plain, shell: echo plain >> FOLDER/log}\n    - {name: inc, include_tasks: inc.yml}\n    \
+                    - {name: good, shell: echo good >> FOLDER/log, listen: topic}\n    \
+                    - {name: bad, shell: test -e FOLDER/mended && echo bad >> FOLDER/log, listen: topic}\n";
+    let notifies = |names: &str| format!("    - {{shell: 'true', notify: [{names}]}}\n");
+    let flushes = "    - block:\n        - {shell: 'true', notify: plain}\n        - command: test -e FOLDER/mended\n      always:\n        - meta: flush_handlers\n";
+    let force = "  force_handlers: true\n";
+    for (play, tasks, first, second) in [
+        (force, notifies("plain, inc") + &until("mended"), "plain inc", ""),
+        ("  force_handlers: true\n  strategy: free\n", notifies("plain, inc") + &until("mended"), "plain inc", ""),
+        (force, notifies("plain, inc") + &until("mended") + &notifies("inc"), "plain inc", "inc"),
+        (force, notifies("plain, topic") + &until("mended"), "plain good", "bad"),
+        ("", flushes.to_owned(), "plain", ""),
+    ] {
+        let project = Project::new(&(head(play) + &tasks + handlers));
+        project.write("hosts", "a ansible_connection=local\n");
+        project.write("inc.yml", "- shell: echo inc >> FOLDER/log\n- debug: msg=end\n");
+        project.play(&[]).ends(2);
+        assert_eq!(project.lines("log").join(" "), first, "{play}{tasks}");
+        project.write("mended", "");
+        project.play(&["--resume"]).ends(0);
+        assert_eq!(project.lines("log").join(" "), format!("{first} {second}").trim_end(), "{play}{tasks}");
+        project.play(&["--check"]).lacks("have not run");
+    }
+}
+
+#[test]
+fn handler_without_an_outcome_on_a_failed_host_runs_again() {
+    let handler = "  handlers:\n    - name: slow\n      shell: 'echo slow >> FOLDER/log; if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi'\n";
+    let play = head("  force_handlers: true\n") + "    - {shell: 'true', notify: slow}\n" + &until("mended") + handler;
+    let project = Project::new(&play);
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0);
+    assert_eq!(project.lines("log"), ["slow", "slow"]);
+}
+
+/// The handler ran before a task that was stopped and may have changed something.
+#[test]
+fn doubtful_handler_that_ran_before_is_run_by_the_one_that_resumes() {
+    let stops = "    - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi'\n      changed_when: false\n      notify: plain\n";
+    let tasks = "    - {shell: 'true', notify: plain}\n    - meta: flush_handlers\n".to_owned() + stops;
+    let handler = "  handlers:\n    - {name: plain, shell: echo plain >> FOLDER/log}\n";
+    let project = Project::new(&(head("") + &tasks + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    fs::remove_file(project.path("block")).unwrap();
+    project.play(&["--resume"]).ends(0);
+    assert_eq!(project.lines("log"), ["plain", "plain"]);
     project.play(&["--check"]).lacks("have not run");
 }

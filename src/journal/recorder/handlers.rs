@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use super::super::ledger::{Entry, Event, Pending, PlayKey};
 use super::super::log::Lane;
 use super::super::mask;
-use super::{Place, Recorder, line};
+use super::{Carried, Place, Recorder, line};
 use crate::output::MASK;
 
 impl Recorder {
@@ -66,18 +66,22 @@ impl Recorder {
                 Entry { task: one.task.clone(), origin: one.origin.clone(), when: one.when.clone(), ..self.left(one) };
             let play = one.play_key();
             self.note(&play, &Event::Notified(entry));
-            carried.entry((one.host.clone(), play)).or_default().push(one.handler.clone());
+            let is_former = |run: &String| Some(run) == self.former.as_ref();
+            let replay = self.replay.as_ref().filter(|_| one.certain && is_former(&one.run) && is_former(&one.origin));
+            let notified = replay.and_then(|replay| replay.notified(&one.host, &one.handler));
+            let handler = Carried { handler: one.handler.clone(), notified };
+            carried.entry((one.host.clone(), play)).or_default().push(handler);
         }
     }
 
     /// Handlers of earlier runs for a host in a play.
-    pub(crate) fn carried(&self, host: &str, play: &PlayKey) -> Vec<String> {
+    pub(crate) fn carried(&self, host: &str, play: &PlayKey) -> Vec<Carried> {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         carried.remove(&(host.to_owned(), play.clone())).unwrap_or_default()
     }
 
     /// Takes back handlers that a play does not have. A later play may have the same name.
-    pub(crate) fn keep(&self, host: &str, play: &PlayKey, handlers: Vec<String>) {
+    pub(crate) fn keep(&self, host: &str, play: &PlayKey, handlers: Vec<Carried>) {
         let mut carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
         carried.insert((host.to_owned(), play.clone()), handlers);
     }
@@ -85,7 +89,8 @@ impl Recorder {
     /// Warning about handlers that the run took over and that no play has run on their hosts, if there are any.
     pub(crate) fn unreached(&self) -> Option<String> {
         let carried = self.carried.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = |((host, play), names): (&(String, PlayKey), &Vec<String>)| {
+        let left = |((host, play), left): (&(String, PlayKey), &Vec<Carried>)| {
+            let names: Vec<&str> = left.iter().map(|left| left.handler.as_str()).collect();
             format!("{host}: '{}' of play '{}'", self.secrets.mask(&names.join("', '")), play.name)
         };
         let mut lines: Vec<String> = carried.iter().map(left).collect();
