@@ -5,21 +5,24 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{BufRead, BufReader, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::canonical;
-use super::state::{State, ledger_name};
+use super::lines::{Lines, Read};
+use super::state::{State, ledger_name, new_run, sync_folder};
 use crate::error::{Error, Result};
 use crate::playbook::Play;
 
-/// Maximum size of a ledger, in bytes.
-const FILE: u64 = 64 << 20;
+/// Maximum length of a line, in bytes. A ledger has no maximum: what is settled is not kept in memory.
+const LINE: usize = 1 << 20;
+/// Maximum number of lines that a warning names.
+const NAMED: usize = 10;
 /// Seconds to wait for another run that rewrites the ledger.
 const PATIENCE: u32 = 10;
 
@@ -114,8 +117,14 @@ pub struct Ledger {
     /// By host, play, handler and address.
     handlers: BTreeMap<[String; 4], Outstanding>,
     lines: usize,
-    /// Numbers of the lines that are not valid entries.
-    pub damaged: Vec<usize>,
+    /// Number of lines that are not valid entries.
+    pub damaged: usize,
+    /// Numbers of the first of them.
+    named: Vec<usize>,
+    /// Whether the end of the last line is missing.
+    is_cut: bool,
+    /// The file with the damaged lines, if they were removed from the ledger.
+    aside: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -126,26 +135,67 @@ struct Outstanding {
 }
 
 impl Ledger {
-    /// Reads a ledger. Invalid lines are recorded and skipped.
+    /// Reads a ledger. Invalid lines are counted and skipped.
     pub fn read(bytes: &[u8]) -> Ledger {
         let mut ledger = Ledger::default();
-        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
-            ledger.lines += 1;
-            match serde_json::from_slice(line) {
-                Ok(event) => ledger.take(event),
-                Err(_) => ledger.damaged.push(index + 1),
-            }
-        }
+        // Reading from memory cannot fail.
+        let _ = ledger.add(bytes);
         ledger
     }
 
     /// Reads the ledger at a path. One that is missing or unreadable has nothing to report.
     pub(super) fn at(path: &Path) -> Ledger {
-        let mut bytes = Vec::new();
+        let mut ledger = Ledger::default();
         if let Ok(file) = File::open(path) {
-            let _ = file.take(FILE).read_to_end(&mut bytes);
+            let _ = ledger.add(BufReader::new(file));
         }
-        Ledger::read(&bytes)
+        ledger
+    }
+
+    /// Reads to the end, whatever lines are damaged.
+    fn add(&mut self, reader: impl BufRead) -> std::io::Result<()> {
+        let mut lines = Lines::new(reader, LINE);
+        while let Some(read) = lines.next()? {
+            self.is_cut = matches!(read, Read::Cut(_));
+            let event = match read {
+                Read::Whole([]) => continue,
+                Read::Whole(line) | Read::Cut(line) => serde_json::from_slice(line).ok(),
+                Read::TooLong => None,
+            };
+            self.lines += 1;
+            match event {
+                Some(event) => self.take(event),
+                None => {
+                    self.damaged += 1;
+                    if self.named.len() < NAMED {
+                        self.named.push(lines.number());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Warning about lines of the ledger at a path that cannot be read, if there are any.
+    pub(super) fn complaint(&self, path: &Path) -> Option<String> {
+        let lines = match (self.damaged, self.named.as_slice()) {
+            (0, _) => return None,
+            (1, [line, ..]) => format!("line {line} is not an entry"),
+            (count, named) => {
+                let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+                let more = if count > named.len() { " and others" } else { "" };
+                format!("{count} lines are not entries: {}{more}", named.join(", "))
+            }
+        };
+        let aside = match &self.aside {
+            Some(aside) => format!("are kept in {}", aside.display()),
+            None => "stay in it".to_owned(),
+        };
+        Some(format!(
+            "In the ledger of handlers {}, {lines}. Handlers that they name are not known to be pending; the lines \
+             {aside}.",
+            path.display()
+        ))
     }
 
     /// Outstanding handlers of all ledgers, also of active runs.
@@ -222,12 +272,14 @@ impl Ledger {
             if !is_at(&file, &path) {
                 continue;
             }
-            let mut bytes = Vec::new();
-            (&file).take(FILE).read_to_end(&mut bytes).map_err(fail)?;
-            let ledger = Ledger::read(&bytes);
-            if is_alone && ledger.lines > 2 * ledger.handlers.len() + 64 {
+            if file.metadata().map_err(fail)?.len() == 0 {
+                sync_folder(&path).map_err(fail)?;
+            }
+            let mut ledger = Ledger::default();
+            ledger.add(BufReader::new(&file)).map_err(fail)?;
+            if is_alone && (ledger.damaged > 0 || ledger.lines > 2 * ledger.handlers.len() + 64) {
                 file = ledger.rewritten(&path).map_err(fail)?;
-            } else if bytes.last().is_some_and(|last| *last != b'\n') {
+            } else if ledger.is_cut {
                 // An earlier run was killed in the middle of a line.
                 file.write_all(b"\n").map_err(fail)?;
             }
@@ -251,14 +303,19 @@ impl Ledger {
             Error::new(format!("the handlers in {} cannot be taken over: {error}", path.display()))
                 .hint("set WINDLASS_JOURNAL_DIR to another directory, or use --no-journal")
         };
-        for event in Ledger::at(&path).outstanding() {
+        let ledger = Ledger::at(&path);
+        for event in ledger.outstanding() {
             let (Event::Notified(entry) | Event::Maybe(entry)) = &event else { continue };
             let named = plays.iter().find(|play| *play.name == *entry.play).or(plays.first());
             let Some(play) = named else { return Ok(()) };
             let (_, mut file) = Ledger::open(state, &play.file)?;
             file.write_all(line(&event).map_err(fail)?.as_bytes()).and_then(|()| file.sync_all()).map_err(fail)?;
         }
-        fs::remove_file(&path).map_err(fail)?;
+        match ledger.damaged {
+            0 => fs::remove_file(&path).map_err(fail)?,
+            _ => fs::rename(&path, aside(&path)).map_err(fail)?,
+        }
+        sync_folder(&path).map_err(fail)?;
         drop(old);
         Ok(())
     }
@@ -271,8 +328,8 @@ impl Ledger {
         })
     }
 
-    /// Replaces the file with one that holds only the outstanding entries.
-    fn rewritten(&self, path: &Path) -> std::io::Result<File> {
+    /// Replaces the file with one that holds only the outstanding entries. A file with damaged lines gets another name.
+    fn rewritten(&mut self, path: &Path) -> std::io::Result<File> {
         let staged = path.with_extension(format!("{}.new", std::process::id()));
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&staged)?;
         file.set_len(0)?;
@@ -285,9 +342,20 @@ impl Ledger {
         file.rewind()?;
         // Nobody sees the file without a lock.
         file.lock_shared()?;
+        if self.damaged > 0 {
+            let aside = aside(path);
+            fs::hard_link(path, &aside).or_else(|_| fs::copy(path, &aside).map(drop))?;
+            self.aside = Some(aside);
+        }
         fs::rename(&staged, path)?;
+        sync_folder(path)?;
         Ok(file)
     }
+}
+
+/// New name for a ledger that has damaged lines. Its end keeps it from being read.
+fn aside(path: &Path) -> PathBuf {
+    path.with_extension(format!("{}.damaged", new_run()))
 }
 
 /// Whether a path names this open file.
@@ -348,7 +416,41 @@ mod tests {
     #[test]
     fn damaged_lines_reported_and_skipped() {
         let ledger = Ledger::read(format!("garbage\n{}{{\"e\":", line("notified", "a", "t", "1")).as_bytes());
-        assert_eq!((ledger.damaged.as_slice(), ledger.handlers.len()), ([1, 3].as_slice(), 1));
+        assert_eq!((ledger.damaged, ledger.named.as_slice(), ledger.handlers.len()), (2, [1, 3].as_slice(), 1));
+    }
+
+    #[test]
+    fn entries_behind_a_line_that_is_too_long_are_read() {
+        let long = line("notified", &"x".repeat(LINE), "t", "1");
+        let ledger = Ledger::read((long + &line("notified", "a", "t", "1")).as_bytes());
+        assert_eq!((ledger.damaged, ledger.handlers.len()), (1, 1));
+        let complaint = ledger.complaint(Path::new("/state/x.jsonl")).unwrap();
+        assert!(complaint.contains("/state/x.jsonl, line 1 is not an entry"), "{complaint}");
+    }
+
+    #[test]
+    fn damaged_lines_of_a_rewritten_ledger_are_kept_in_a_file_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::at(folder.path());
+        state.prepare().unwrap();
+        let path = state.ledger_file(&ledger_name("p"));
+        fs::write(&path, line("notified", "a", "t", "1") + "garbage\n" + &line("notified", "b", "t", "1")).unwrap();
+        let (ledger, _file) = Ledger::open(&state, "p").unwrap();
+        assert_eq!(ledger.pending("p", |_| false).len(), 2);
+        let aside = ledger.aside.clone().unwrap();
+        assert!(fs::read_to_string(&aside).unwrap().contains("garbage"));
+        assert!(ledger.complaint(&path).unwrap().contains(&aside.display().to_string()));
+        let again = Ledger::at(&path);
+        assert_eq!((again.damaged, again.handlers.len(), state.ledger_files().len()), (0, 2, 1));
+    }
+
+    #[test]
+    fn ledger_is_read_to_its_end_whatever_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.jsonl");
+        let settled = line("notified", &"y".repeat(1 << 10), "t", "1") + &line("ran", &"y".repeat(1 << 10), "", "1");
+        fs::write(&path, settled.repeat((65 << 20) / settled.len()) + &line("notified", "last", "t", "1")).unwrap();
+        assert_eq!(Ledger::at(&path).pending("", |_| false).len(), 1);
     }
 
     #[test]

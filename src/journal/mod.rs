@@ -28,6 +28,7 @@ mod forecast;
 mod inputs;
 mod ledger;
 mod line;
+mod lines;
 mod log;
 mod mask;
 mod reader;

@@ -237,9 +237,7 @@ impl Recorder {
         for file in inputs.play_files() {
             let (ledger, opened) = Ledger::open(state, &file)?;
             let path = state.ledger_file(&ledger_name(&file));
-            let skipped =
-                |line| format!("{}:{line} is not an entry of a handler ledger and is skipped", path.display());
-            damaged.extend(ledger.damaged.iter().map(skipped));
+            damaged.extend(ledger.complaint(&path));
             // This process holds the journal of the run that it resumes.
             let is_other = |name: &str| name != run.run && Some(name) != former;
             pending.extend(ledger.pending(&file, |name| is_other(name) && is_alive(name)));

@@ -226,6 +226,16 @@ fn private(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes the directory entry of a file durable, after it was created, renamed or removed.
+pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    match File::open(folder)?.sync_all() {
+        // Some file systems have no such operation.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
 fn run_file(path: PathBuf) -> Option<RunFile> {
     let name = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     let (name, is_fetched) = name.strip_suffix(FETCHED).map_or((name, false), |name| (name, true));
