@@ -8,6 +8,7 @@ use windlass_template::{Context, Value, Variables};
 use windlass_yaml::Node;
 
 use super::display::{Display, Part, Shown};
+use super::handlers::Handlers;
 use super::item_connection::OfItems;
 use super::judge::Judge;
 use super::loop_run::Items;
@@ -75,6 +76,8 @@ pub(super) struct TaskOnHost {
     pub(super) vars: Variables,
     /// Place of the task in the journal.
     pub(super) place: Option<Arc<Place>>,
+    /// Handlers that it may notify, if it runs in a batch.
+    pub(super) handlers: Option<Arc<Handlers>>,
     /// Passes what happens to the other processes of the run.
     pub(super) reporter: Option<Arc<Reporter>>,
     /// Identity of the task on the host, in a run of several processes.
@@ -115,6 +118,7 @@ impl TaskOnHost {
             events: shared.events.clone(),
             vars: Variables::default(),
             place: None,
+            handlers: None,
             reporter: None,
             flight: None,
             reported: 0,

@@ -10,6 +10,7 @@ use crate::playbook::{Block, Frame, Item, Role, Task};
 use crate::vars::secrecy::MASK;
 
 /// Handlers of a play in the order they run.
+#[derive(Clone)]
 pub(super) struct Handlers {
     frame: Arc<Frame>,
     items: Vec<Item>,
@@ -18,6 +19,7 @@ pub(super) struct Handlers {
     secrets: Secrets,
 }
 
+#[derive(Clone)]
 struct Named {
     task: Arc<Task>,
     list: usize,
@@ -99,6 +101,11 @@ impl Handlers {
             meant = of_names(&|name| is_masked_as(name, notification));
         }
         meant.into_values().collect()
+    }
+
+    /// Whether a notification selects any handler.
+    pub(super) fn has(&self, notification: &str) -> bool {
+        !self.find(notification).is_empty()
     }
 
     /// Handlers whose name or topic is the text of a notification.

@@ -114,7 +114,7 @@ impl Batch {
         let (included, is_new) = loaded.get(wanted, task, &self.shared, &self.play.dir)?;
         if is_new && !included.handlers.is_empty() {
             let context = self.play_context();
-            self.handlers.add(&included.handlers, &context);
+            Arc::make_mut(&mut self.handlers).add(&included.handlers, &context);
         }
         if is_new && !included.roles.is_empty() {
             let mut world = self.world.successor();

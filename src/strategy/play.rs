@@ -190,7 +190,7 @@ pub(super) struct Batch {
     pub(super) number: (u32, u32),
     pub(super) strategy: Strategy,
     pub(super) hosts: IndexMap<Arc<str>, HostRun>,
-    pub(super) handlers: Handlers,
+    pub(super) handlers: Arc<Handlers>,
     pub(super) stats: Tally,
     pub(super) filter: TagFilter,
     /// A host reached `meta: end_play`.

@@ -264,7 +264,7 @@ impl TaskOnHost {
             return None;
         }
         let args = || action.and_then(recorded_arguments);
-        recorder.sent(place, &self.host, self.expected_notifications(context), args)
+        recorder.sent(place, &self.host, self.expected_handlers(context), args)
     }
 
     /// Waits until the line written by [`TaskOnHost::record_sent`] is on disk. An unchanged task need not wait, because

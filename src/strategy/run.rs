@@ -354,7 +354,7 @@ impl PlaybookRun {
         let mut batch = Batch {
             shared: Arc::clone(&self.shared),
             world: Arc::clone(&self.world),
-            handlers: Handlers::new(&play.handlers, &play.frame, &context, self.world.run.secrets.clone()),
+            handlers: Arc::new(Handlers::new(&play.handlers, &play.frame, &context, self.world.run.secrets.clone())),
             key: PlayKey::of(play),
             play: Arc::clone(play),
             number,

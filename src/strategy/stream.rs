@@ -201,6 +201,7 @@ impl Batch {
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.events = sender;
             work.place.clone_from(&place);
+            work.handlers = Some(Arc::clone(&self.handlers));
             entries.push_back(Entry { task: Arc::clone(task), ahead: Arc::clone(&ahead), outcome, events, place });
             flights.push(Flight { work, ahead, outcome: answer });
             if step == 0 {

@@ -66,6 +66,7 @@ impl Batch {
             let mut work = TaskOnHost::new(&self.shared, &self.world, task, host);
             work.flight = step.as_ref().map(|step| Arc::new(self.flight(task, host, (step, begun))));
             work.place = recorded.place;
+            work.handlers = Some(Arc::clone(&self.handlers));
             work.beside = beside.clone();
             if builtin::is_immediate(task.short_action()) {
                 // Immediate actions wait for nothing, so their results can be reported in the order of the hosts.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::resume::{Project, head, until};
+use crate::resume::{Project, handlers, head, until};
 
 /// The tasks of the host fail before its handlers run.
 #[test]
@@ -86,4 +86,28 @@ fn doubtful_handler_that_ran_before_is_run_by_the_one_that_resumes() {
     project.play(&["--resume"]).ends(0);
     assert_eq!(project.lines("log"), ["plain", "plain"]);
     project.play(&["--check"]).lacks("have not run");
+}
+
+/// A host chooses the names of the handlers to notify.
+#[test]
+fn names_in_notify_from_a_result_are_bounded_and_only_handlers_of_the_play_are_doubtful() {
+    let chosen = "    - {shell: 'printf \"%05000d\\n\" 0; seq -f name-%g 5000; echo restart', register: out, changed_when: false}\n    \
+                  - shell: 'if [ -e FOLDER/block ]; then touch FOLDER/reached; sleep 60; fi'\n      notify: \"{{ out.stdout_lines }}\"\n";
+    let project = Project::new(&handlers(chosen, ""));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("ansible.cfg", "[defaults]\nerror_on_missing_handler = false\n");
+    project.write("block", "");
+    project.killed_at("reached", "-KILL", &[]);
+    let ledger = || {
+        let mut entries = fs::read_dir(project.path("state/windlass/handlers")).unwrap();
+        fs::read_to_string(entries.next().unwrap().unwrap().path()).unwrap()
+    };
+    assert_eq!(ledger().lines().count(), 1, "{}", ledger());
+    assert!(ledger().contains("\"handler\":\"restart\""), "{}", ledger());
+    fs::remove_file(project.path("block")).unwrap();
+    let ran = project.play(&["--pending-handlers", "skip"]);
+    ran.ends(0).has("000... (3976 bytes more)' was not found").has("has 4901 more names; they are left out");
+    assert_eq!(project.lines("log"), ["blocks a", "restart a"]);
+    assert!(ledger().lines().all(|line| line.len() < 2000), "{}", ledger());
+    assert!(project.journal().len() < 300_000, "{}", project.journal().len());
 }
