@@ -3,6 +3,9 @@
 
 use serde::Serialize;
 
+use super::limit;
+use super::record::Withheld;
+
 /// Bytes that the fields of most records fit into, without the result. A buffer that grows is copied, and all copies
 /// are zeroed.
 const USUAL: usize = 1 << 10;
@@ -22,15 +25,24 @@ impl Line {
         line
     }
 
-    /// Adds a field. Returns false, and adds nothing, if JSON cannot represent the value.
-    pub(super) fn field(&mut self, name: &str, value: &(impl Serialize + ?Sized)) -> bool {
+    /// Adds a field, or nothing if JSON cannot represent the value.
+    pub(super) fn field(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         let before = self.0.len();
         self.begin(name);
-        let is_written = serde_json::to_writer(&mut self.0, value).is_ok();
-        if !is_written {
+        if serde_json::to_writer(&mut self.0, value).is_err() {
             self.0.truncate(before);
         }
-        is_written
+    }
+
+    /// Adds a field within the limits of [`limit::append`], and `most` bytes at most. Adds nothing beyond them.
+    pub(super) fn limited(&mut self, name: &str, value: &impl Serialize, most: usize) -> Result<(), Withheld> {
+        let before = self.0.len();
+        self.begin(name);
+        let written = limit::append(&mut self.0, value, most);
+        if written.is_err() {
+            self.0.truncate(before);
+        }
+        written
     }
 
     /// Adds a field whose JSON text is known, unless it is empty.
@@ -43,7 +55,7 @@ impl Line {
 
     /// Adds a field if it has a value.
     pub(super) fn option(&mut self, name: &str, value: Option<impl Serialize>) {
-        value.iter().for_each(|value| _ = self.field(name, value));
+        value.iter().for_each(|value| self.field(name, value));
     }
 
     /// Adds a list, unless it is empty.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::io;
 
 use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 use windlass_template::{Edited, Value};
 
+use super::limit;
 use crate::outcome::{Arguments, TaskResult};
 use crate::output::{MASK, Secrets, WORDS};
 
@@ -41,10 +41,7 @@ pub(super) fn effect(result: &TaskResult, secrets: &Secrets) -> String {
             host.remove("host_vars");
         }
         secrets.mask_json(&mut json);
-        let text = json.to_string();
-        if text.len() <= CHANGE {
-            parts.push(format!("\"{name}\":{text}"));
-        }
+        parts.extend(limit::text(&json, CHANGE).map(|text| format!("\"{name}\":{text}")));
     }
     let facts = result.get("ansible_facts").and_then(Value::as_object);
     let known = facts.map(|facts| small_facts(facts.try_iter_pairs().into_iter().flatten(), secrets));
@@ -73,8 +70,7 @@ fn small_facts(facts: impl Iterator<Item = (Value, Value)>, secrets: &Secrets) -
         let is_named = serde_json::to_writer(&mut known, name).is_ok();
         known.push(b':');
         let start = known.len();
-        let mut fact = Limited { text: &mut known, most: start + most };
-        let is_small = serde_json::to_writer(&mut fact, &Edited::new(&value, &mask)).is_ok();
+        let is_small = limit::append(&mut known, &Edited::new(&value, &mask), most).is_ok();
         if is_named && is_small && !is_masked.get() {
             left -= name.len() + known.len() - start;
         } else {
@@ -82,26 +78,6 @@ fn small_facts(facts: impl Iterator<Item = (Value, Value)>, secrets: &Secrets) -
         }
     }
     String::from_utf8(known).unwrap_or_default()
-}
-
-/// A text that does not grow beyond a length.
-struct Limited<'a> {
-    text: &'a mut Vec<u8>,
-    most: usize,
-}
-
-impl io::Write for Limited<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.text.len() + bytes.len() > self.most {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.text.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Serialises a result with every secret masked, in keys, texts and numbers.
@@ -125,6 +101,10 @@ impl<'a> Fields<'a> {
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mask = |text: &str| {
+            // A longer text does not fit, so it is not searched.
+            if text.len() > limit::RESULT {
+                return None;
+            }
             let Cow::Owned(masked) = self.secrets.masked(text) else { return None };
             self.masked.set(true);
             Some(masked)
@@ -163,6 +143,9 @@ impl Fields<'_> {
     }
 }
 
+/// Maximum size of a task's arguments in the journal, as JSON in bytes.
+const ARGUMENTS: usize = 16 << 10;
+
 /// Maximum size of one text of the arguments in the journal, in bytes.
 const TEXT: usize = 1 << 10;
 
@@ -190,13 +173,11 @@ pub(crate) enum Given<'a> {
     Object(Json),
 }
 
-/// JSON text of a task's arguments, with secrets masked and long texts cut. `None` if JSON cannot represent them.
+/// JSON text of a task's arguments, with secrets masked and long texts cut. `None` if they are too large.
 pub(super) fn arguments(given: Given<'_>, secrets: &Secrets) -> Option<String> {
     match given {
         // Most tasks have a few texts and flags, for which a tree would take longer than the rest.
-        Given::Values(values) if values.values().all(is_scalar) => {
-            serde_json::to_string(&Scalars { values, secrets }).ok()
-        }
+        Given::Values(values) if values.values().all(is_scalar) => limit::text(&Scalars { values, secrets }, ARGUMENTS),
         Given::Values(values) => {
             let entries = values.iter().map(|(name, value)| (name.to_string(), windlass_template::to_json(value)));
             arguments(Given::Object(Json::Object(entries.collect())), secrets)
@@ -205,7 +186,7 @@ pub(super) fn arguments(given: Given<'_>, secrets: &Secrets) -> Option<String> {
             // Masked first: a cut secret would not be found.
             secrets.mask_json(&mut object);
             hide(&mut object);
-            serde_json::to_string(&object).ok()
+            limit::text(&object, ARGUMENTS)
         }
     }
 }

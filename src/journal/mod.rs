@@ -27,6 +27,7 @@ mod follow;
 mod forecast;
 mod inputs;
 mod ledger;
+mod limit;
 mod line;
 mod lines;
 mod log;

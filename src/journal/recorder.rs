@@ -16,6 +16,7 @@ use windlass_template::Read;
 use super::fingerprint::{fingerprint, is_compared, may_differ, renewed, without_secrets};
 use super::inputs::Inputs;
 use super::ledger::{Event, Ledger, Pending, PlayKey};
+use super::limit;
 use super::line::Line;
 use super::log::{Lane, Log};
 use super::mask::{self, Given};
@@ -27,12 +28,6 @@ use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
 use crate::output::Secrets;
 use crate::playbook::Files;
-
-/// Maximum size of a result's texts in the journal, in bytes.
-const RESULT: usize = 1 << 20;
-
-/// Maximum size of a task's arguments in the journal, in bytes.
-const ARGUMENTS: usize = 16 << 10;
 
 /// Maximum size of an error report in the journal, in bytes.
 const REPORT: usize = 16 << 10;
@@ -426,7 +421,7 @@ impl Recorder {
                 line.flags(&[("alone", self.alone)]);
                 if let Some(args) = if is_first { args() } else { None } {
                     let text = mask::arguments(args, &self.secrets);
-                    line.text("args", text.as_deref().filter(|text| text.len() <= ARGUMENTS).unwrap_or_default());
+                    line.text("args", &text.unwrap_or_default());
                 }
                 last = self.log.append(Lane::Run, &line.end());
             }
@@ -555,15 +550,16 @@ impl Recorder {
         if no_log || result.is_secret() {
             return Some(Withheld::NoLog);
         }
+        // Texts alone may show that it is too large, before they are searched for secrets.
         let size: usize = result.iter().filter_map(|(_, value)| value.as_str()).map(str::len).sum();
-        if size > RESULT {
+        if size > limit::RESULT {
             return Some(Withheld::Size);
         }
         let fields = mask::Fields::new(result, &self.secrets);
-        if !line.field("result", &fields) {
-            return Some(Withheld::Size);
+        match line.limited("result", &fields, limit::RESULT) {
+            Ok(()) => fields.is_masked().then_some(Withheld::Masked),
+            Err(reason) => Some(reason),
         }
-        fields.is_masked().then_some(Withheld::Masked)
     }
 
     /// Outcome of a task on a host in the resumed run. `notified` has the place of the outcome that notified a handler,

@@ -111,3 +111,22 @@ fn names_in_notify_from_a_result_are_bounded_and_only_handlers_of_the_play_are_d
     assert!(ledger().lines().all(|line| line.len() < 2000), "{}", ledger());
     assert!(project.journal().len() < 300_000, "{}", project.journal().len());
 }
+
+/// The journal is small, although no text of the result is large.
+#[test]
+fn result_that_is_large_as_a_whole_is_withheld_and_its_task_runs_again() {
+    let tasks = "    - set_fact: {big: \"{{ ['x' * 1000] * 2000 }}\", kept: \"{{ ['y' * 1000] * 500 }}\"}\n    \
+                 - set_fact: {kept: \"{{ ['y' * 1000] * 500 }}\"}\n"
+        .to_owned()
+        + &until("mended")
+        + "    - shell: echo {{ big | length }} {{ kept | length }} >> FOLDER/log\n";
+    let project = Project::new(&(head("") + &tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    let journal = project.journal();
+    assert!((500_000..1_000_000).contains(&journal.len()), "{}", journal.len());
+    assert_eq!(journal.matches("\"withheld\":\"size\"").count(), 1);
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0).has("runs again: its result is too large for the journal");
+    assert_eq!(project.lines("log"), ["2000 500"]);
+}
