@@ -5,7 +5,7 @@ use windlass_yaml::{Node, Span};
 
 use super::{ActionContext, Failure};
 use crate::builtin::ADD_HOST;
-use crate::outcome::{Effect, InventoryChange, NewGroup, NewHost, TaskResult};
+use crate::outcome::{Effect, InventoryChange, LONGEST_HOST, NewGroup, NewHost, TaskResult};
 
 /// `add_host`: adds a host to the inventory of the run.
 pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -14,6 +14,10 @@ pub(super) async fn add_host(context: &ActionContext) -> Result<TaskResult, Fail
     };
     let (name, port) = windlass_inventory::parse_address(&given).unwrap_or((&given, None));
     let name = name.to_owned();
+    if name.len() > LONGEST_HOST {
+        let length = name.len();
+        return Err(format!("the name of the new host has {length} bytes, and {LONGEST_HOST} are the most").into());
+    }
     let groups: Vec<String> = match context.arg("groups") {
         None => Vec::new(),
         Some(value) if value.kind() == minijinja::value::ValueKind::Map => {

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::playbook::Play;
 
 /// Maximum length of a line, in bytes. A ledger has no maximum: what is settled is not kept in memory.
-const LINE: usize = 1 << 20;
+pub(super) const LINE: usize = 1 << 20;
 /// Maximum number of lines that a warning names.
 const NAMED: usize = 10;
 /// Seconds to wait for another run that rewrites the ledger.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
 use super::record::{Alive, Record};
+use super::{ledger, reader};
 
 /// Maximum time before a line is fsynced if nobody waits for it. A crash of the machine repeats tasks done within it.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -98,13 +99,17 @@ impl Log {
     /// Appends a line and returns its number for [`Log::durable`]. After a failure nothing more is written, because a
     /// line after a partial one would be damaged.
     pub(super) fn append(&self, lane: Lane, line: &[u8]) -> u64 {
-        let ledger = match lane {
-            Lane::Run => None,
+        let (ledger, most) = match lane {
+            Lane::Run => (None, reader::LINE),
             Lane::Handlers(number) => match self.shared.handlers.get(number) {
                 None => return 0,
-                found => found,
+                found => (found, ledger::LINE),
             },
         };
+        // No reader would accept it.
+        if line.len() > most + 1 {
+            self.shared.fail(&format!("a record is longer than {most} bytes"));
+        }
         self.shared.write(ledger.map_or(&self.shared.run, |ledger| &ledger.file), line);
         if let Some(ledger) = ledger {
             ledger.has_new.store(true, Ordering::Release);
@@ -155,7 +160,7 @@ impl Shared {
         if self.failure.get().is_none()
             && let Err(error) = file.write_all(line)
         {
-            self.fail(&error);
+            self.fail(&error.to_string());
         }
     }
 
@@ -181,16 +186,15 @@ impl Shared {
             // The lock is released first, so that lines can be appended during the fsync.
             let file = file.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
             if let Err(error) = file.and_then(|file| file.sync_data()) {
-                self.fail(&error);
+                self.fail(&error.to_string());
             }
         }
         self.synced.send_replace(target);
     }
 
-    fn fail(&self, error: &std::io::Error) {
-        let text = error.to_string();
-        if self.failure.set(text.clone()).is_ok() {
-            (self.on_failure)(&text);
+    fn fail(&self, why: &str) {
+        if self.failure.set(why.to_owned()).is_ok() {
+            (self.on_failure)(why);
         }
     }
 }
@@ -209,6 +213,23 @@ mod tests {
         log.durable(line).await;
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
         assert_eq!(log.failure(), None);
+    }
+
+    #[test]
+    fn line_that_no_reader_accepts_stops_the_log_and_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let told = Arc::new(Mutex::new(String::new()));
+        let why = Arc::clone(&told);
+        let on_failure = Box::new(move |text: &str| why.lock().unwrap().push_str(text));
+        let log = Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned(), on_failure).unwrap();
+        log.append(Lane::Run, &vec![b'x'; reader::LINE + 1]);
+        assert_eq!(log.failure(), None);
+        log.append(Lane::Run, &vec![b'x'; reader::LINE + 2]);
+        log.append(Lane::Run, b"one\n");
+        log.close();
+        assert_eq!(*told.lock().unwrap(), format!("a record is longer than {} bytes", reader::LINE));
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), reader::LINE as u64 + 1);
     }
 
     #[test]

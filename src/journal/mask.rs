@@ -173,7 +173,8 @@ pub(crate) enum Given<'a> {
     Object(Json),
 }
 
-/// JSON text of a task's arguments, with secrets masked and long texts cut. `None` if they are too large.
+/// JSON text of a task's arguments, with secrets masked and long texts cut. `None` if they are too large or nest too
+/// deeply.
 pub(super) fn arguments(given: Given<'_>, secrets: &Secrets) -> Option<String> {
     match given {
         // Most tasks have a few texts and flags, for which a tree would take longer than the rest.

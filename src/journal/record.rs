@@ -196,6 +196,8 @@ pub enum Withheld {
     Masked,
     /// Exceeds the size limit.
     Size,
+    /// Nests lists and mappings too deeply.
+    Depth,
     /// Repeated in any case: facts are gathered, hosts added and variables included again.
     Again,
 }
@@ -207,6 +209,7 @@ impl Withheld {
             Withheld::NoLog => "its result is hidden by no_log",
             Withheld::Masked => "its result contains a secret",
             Withheld::Size => "its result is too large for the journal",
+            Withheld::Depth => "its result nests too deeply for the journal",
             Withheld::Again => "its effect is evaluated again",
         }
     }

@@ -29,6 +29,9 @@ use crate::outcome::{HostOutcome, TaskResult};
 use crate::output::Secrets;
 use crate::playbook::Files;
 
+/// Maximum length of the name of an input or a play in the journal, in bytes.
+const NAME: usize = 16 << 10;
+
 /// Maximum size of an error report in the journal, in bytes.
 const REPORT: usize = 16 << 10;
 
@@ -176,6 +179,15 @@ fn status(result: &TaskResult, ignored: bool) -> Status {
         skipped: result.is_skipped(),
         unreachable: result.is_unreachable(),
         ignored,
+    }
+}
+
+/// An input whose name, which templates may produce, is too long for the journal counts as one of those that are not
+/// recorded.
+fn within(input: FileRead) -> FileRead {
+    match input.path.len() > NAME {
+        true => FileRead { kind: InputKind::Rest, ..FileRead::default() },
+        false => input,
     }
 }
 
@@ -358,7 +370,7 @@ impl Recorder {
     /// Records the start of a play and returns its number.
     pub(crate) fn play(&self, name: &str, order: Vec<String>) -> u32 {
         let play = self.plays.fetch_add(1, Ordering::Relaxed);
-        self.append(&Record::Play(PlayStart { play, name: mask::text(name, &self.secrets), order }));
+        self.append(&Record::Play(PlayStart { play, name: self.excerpt(name, NAME), order }));
         play
     }
 
@@ -394,7 +406,7 @@ impl Recorder {
         // Neither a directory nor a device has a hash.
         if input.kind != InputKind::File || !input.sha256.is_empty() {
             let inputs = without_secrets(input, &self.salt, &self.secrets);
-            inputs.into_iter().for_each(|input| _ = self.append(&Record::File(input)));
+            inputs.into_iter().for_each(|input| _ = self.append(&Record::File(within(input))));
         }
     }
 
@@ -502,7 +514,7 @@ impl Recorder {
         line.text("effect", &self.effect(&outcome.action, &outcome.result, no_log));
         line.option("start", start);
         line.option("took", took);
-        line.option("report", report.map(|report| self.excerpt(report)));
+        line.option("report", report.map(|report| self.excerpt(report, REPORT)));
         self.log.append(Lane::Run, &line.end());
         // The handler may run on other hosts for long.
         if (!status.failed && !status.unreachable) || status.ignored {
@@ -523,12 +535,12 @@ impl Recorder {
         if crate::builtin::is_known(action) { Cow::Borrowed(action) } else { self.secrets.masked(action) }
     }
 
-    /// A masked error report, cut at its limit.
-    fn excerpt(&self, report: &str) -> String {
+    /// A masked text, cut at a limit.
+    fn excerpt(&self, text: &str, most: usize) -> String {
         // Masked first: a cut secret would not be found.
-        let mut text = mask::text(report, &self.secrets);
-        if text.len() > REPORT {
-            text.truncate(text.floor_char_boundary(REPORT));
+        let mut text = mask::text(text, &self.secrets);
+        if text.len() > most {
+            text.truncate(text.floor_char_boundary(most));
         }
         text
     }
@@ -643,5 +655,22 @@ impl Recorder {
         let failed = failed.iter().map(ToString::to_string).collect();
         self.append(&Record::End(End { ended: jiff::Timestamp::now().to_string(), code, failed }));
         self.log.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_whose_name_is_too_long_counts_as_not_recorded() {
+        let search = |length: usize| FileRead {
+            path: "x".repeat(length),
+            sha256: "hash".to_owned(),
+            kind: InputKind::Search,
+            ..FileRead::default()
+        };
+        assert_eq!(within(search(NAME)), search(NAME));
+        assert_eq!(within(search(NAME + 1)), FileRead { kind: InputKind::Rest, ..FileRead::default() });
     }
 }

@@ -30,3 +30,7 @@ pub use size::Size;
 pub(crate) use size::{VALUE, size, size_of_json};
 pub(crate) use spill::Extent;
 pub use spill::SpillFile;
+
+/// Maximum length of the name of a host that a task adds or delegates to, in bytes. Answers of hosts may choose it, and
+/// each record has it.
+pub(crate) const LONGEST_HOST: usize = 1 << 10;

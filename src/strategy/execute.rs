@@ -29,6 +29,9 @@ use crate::playbook::{Files, Task};
 use crate::shards::Shards;
 use crate::vars::{Run, TaskScope, World};
 
+/// Maximum length of an action's name that a template produces, in bytes.
+const LONGEST_ACTION: usize = 1 << 10;
+
 /// State that all tasks of a run share.
 pub struct Shared {
     /// Immutable parts of the run.
@@ -134,7 +137,8 @@ impl TaskOnHost {
         if self.task.action.contains("{{") {
             #[expect(clippy::disallowed_methods, reason = "only names are put into `action`, which hold no template")]
             let written = Node::of_project(self.task.action.as_str(), self.task.span.clone());
-            let is_name = |name: &String| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
+            let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+            let is_name = |name: &String| name.len() <= LONGEST_ACTION && name.chars().all(is_of_name);
             if let Some(action) = self.scope().render_to_string(&written).ok().filter(is_name) {
                 self.task = Arc::new(Task { action, ..Task::clone(&self.task) });
             }

@@ -8,6 +8,7 @@ use windlass_yaml::Node;
 
 use super::execute::Shared;
 use crate::action::Failure;
+use crate::outcome::LONGEST_HOST;
 use crate::playbook::Task;
 use crate::vars::{World, connection_variables, given, unless_omitted};
 
@@ -121,6 +122,11 @@ impl<'a> Placement<'a> {
         let name = windlass_template::text(&value);
         if name.is_empty() || value.is_none() {
             return Err(Failure::Failed("delegate_to is empty: it must name a host".to_owned()));
+        }
+        if name.len() > LONGEST_HOST {
+            let length = name.len();
+            let message = format!("the name in delegate_to has {length} bytes, and {LONGEST_HOST} are the most");
+            return Err(Failure::Failed(message));
         }
         Ok(Some(name))
     }

@@ -14,7 +14,7 @@ use windlass_yaml::Mapping;
 use super::facts::Facts;
 use super::ours::Ours;
 use super::scope::TaskScope;
-use crate::outcome::{CustomStats, InventoryChange, Jobs, Size};
+use crate::outcome::{CustomStats, InventoryChange, Jobs, LONGEST_HOST, Size};
 use crate::output::Secrets;
 use crate::playbook::{Play, Role};
 use crate::settings::Settings;
@@ -234,12 +234,14 @@ impl World {
         context
     }
 
-    /// Address that the variables of a host name, with a port if that is not 22; empty if they name none.
+    /// Address that the variables of a host name, with a port if that is not 22. Empty if they name none, or one too
+    /// long to be an address.
     pub fn address_of(self: &Arc<World>, name: &Arc<str>) -> String {
         let context = self.host_context(name);
         let named = |names: [&str; 2]| {
             let found = names.iter().find_map(|name| context.variable(name).ok().flatten());
-            found.map(|value| windlass_template::text(&value).trim().to_lowercase()).filter(|text| !text.is_empty())
+            let found = found.map(|value| windlass_template::text(&value).trim().to_lowercase());
+            found.filter(|text| !text.is_empty() && text.len() <= LONGEST_HOST)
         };
         let Some(address) = named(["ansible_host", "ansible_ssh_host"]) else { return String::new() };
         match named(["ansible_port", "ansible_ssh_port"]).filter(|port| port != "22") {

@@ -130,3 +130,41 @@ fn result_that_is_large_as_a_whole_is_withheld_and_its_task_runs_again() {
     project.play(&["--resume"]).ends(0).has("runs again: its result is too large for the journal");
     assert_eq!(project.lines("log"), ["2000 500"]);
 }
+
+/// No reader of JSON accepts so many levels.
+#[test]
+fn result_and_arguments_that_nest_deeply_are_withheld_and_the_journal_stays_readable() {
+    let nest = |levels: usize, inner: &str| format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
+    let tasks = format!(
+        "    - set_fact: {{half: \"{{{{ {} }}}}\"}}\n    - set_fact: {{deep: \"{{{{ {} }}}}\"}}\n    - debug: {{msg: \"{{{{ deep }}}}\"}}\n{}    \
+         - shell: echo {{{{ deep | length }}}} >> FOLDER/log\n",
+        nest(70, "1"),
+        nest(70, "half"),
+        until("mended"),
+    );
+    let project = Project::new(&(head("") + &tasks));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    assert!(project.journal().contains("\"withheld\":\"depth\""), "{}", project.journal());
+    project.run(&["runs"]).ends(0).has("failed (2)").lacks("unreadable");
+    project.run(&["runs", "show", "--host", "a"]).ends(0).has("its result nests too deeply for the journal");
+    project.write("mended", "");
+    project.play(&["--resume"]).ends(0).has("runs again: its result nests too deeply for the journal");
+    assert_eq!(project.lines("log"), ["1"]);
+}
+
+#[test]
+fn name_of_a_host_that_is_too_long_for_the_journal_is_refused() {
+    for (task, problem) in [
+        ("add_host: {name: \"{{ 'h' * 2000 }}\"}", "the name of the new host has 2000 bytes, and 1024 are the most"),
+        (
+            "command: id\n      delegate_to: \"{{ 'h' * 2000 }}\"",
+            "the name in delegate_to has 2000 bytes, and 1024 are the most",
+        ),
+    ] {
+        let project = Project::new(&(head("") + "    - " + task + "\n"));
+        project.write("hosts", "a ansible_connection=local\n");
+        project.play(&[]).ends(2).has(problem);
+        assert!(project.journal().lines().all(|line| line.len() < 8000), "{}", project.journal());
+    }
+}
