@@ -29,9 +29,11 @@ impl Signal {
     }
 }
 
+const TERM: Signal = Signal { name: "SIGTERM", code: 143 };
+
 const ALL: [(Signal, SignalKind); 3] = [
     (Signal { name: "SIGINT", code: 99 }, SignalKind::interrupt()),
-    (Signal { name: "SIGTERM", code: 143 }, SignalKind::terminate()),
+    (TERM, SignalKind::terminate()),
     (Signal { name: "SIGHUP", code: 129 }, SignalKind::hangup()),
 ];
 
@@ -117,6 +119,16 @@ pub(crate) async fn arrived() -> Signal {
         Ok(Some(signal)) => signal,
         _ => std::future::pending().await,
     }
+}
+
+/// Ends this run as SIGTERM would.
+pub(crate) fn terminate() {
+    ARRIVED.send_if_modified(|arrived| {
+        let is_first = arrived.is_none();
+        *arrived = arrived.or(Some(TERM));
+        is_first
+    });
+    windlass_bounds::interrupt();
 }
 
 /// The first signal, if one has arrived.

@@ -39,6 +39,9 @@ const THREADS: Duration = Duration::from_secs(2);
 /// Time for a run to end in order after a panic.
 const AFTER_BUG: Duration = Duration::from_secs(60);
 
+/// Effect of the program's end on tasks whose executors end with their connection.
+const STOP: &str = "hosts stop their tasks when they notice";
+
 /// Everything that a run needs.
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
@@ -454,6 +457,10 @@ impl Session {
     /// Reports the tasks that are stopped, and the recap.
     async fn stop(&self, reason: &'static str, run: &PlaybookRun) {
         let _ = self.shared.events.send(Event::Interrupted { signal: reason });
+        // Pods follow the end of the run.
+        if let Some(Shards::Lead(hub)) = self.shared.shards.get().filter(|shards| !shards.are_spread()) {
+            hub.stop();
+        }
         let _ = self.shared.events.send(Event::Recap(run.summary().recap));
         // Closing the connections stops everything on the hosts; unresponsive hosts are abandoned.
         let _ = tokio::time::timeout(CLOSING, self.shared.pool.close()).await;
@@ -555,9 +562,10 @@ fn heed_signals(workers: Handle) -> Result<()> {
             () = are_busy => first,
         };
         let but = if raw_is_under_way() { ", but `raw` commands over SSH may go on" } else { "" };
-        let on_hosts = match outlive_controller() {
-            true => "tasks on hosts go on to their end, for 30 minutes at most",
-            false => "hosts stop their tasks when they notice",
+        let on_hosts = match super::shards::stop_at_once().await {
+            Some(late) => on_hosts_of_several(&late),
+            None if outlive_controller() => "tasks on hosts go on to their end, for 30 minutes at most".to_owned(),
+            None => STOP.to_owned(),
         };
         end_at_once(&format!("{}: ended at once; {on_hosts}{but}.", last.name), last.code);
     };
@@ -573,6 +581,21 @@ fn heed_signals(workers: Handle) -> Result<()> {
 
 fn no_threads(error: std::io::Error) -> Error {
     Error::new(format!("the program cannot start its threads: {error}"))
+}
+
+/// Tasks on hosts of a run that ends at once, of which these processes do not answer.
+fn on_hosts_of_several(late: &[usize]) -> String {
+    match late {
+        [] => STOP.to_owned(),
+        [number] => {
+            format!("{STOP}, but process {number} of the run does not answer, and its tasks go on until it does")
+        }
+        several => {
+            let numbers: Vec<_> = several.iter().map(ToString::to_string).collect();
+            let numbers = numbers.join(", ");
+            format!("{STOP}, but processes {numbers} of the run do not answer, and their tasks go on until they do")
+        }
+    }
 }
 
 /// Ends the program. The guard stops its programs.

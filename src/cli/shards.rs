@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use windlass_protocol::Shard;
 use windlass_template::Value;
 
@@ -19,10 +19,18 @@ use crate::journal::{Recorder, list_inventory, new_salt};
 use crate::output::{EventQueue, Events, Masked, Output, Secrets, event_queue};
 use crate::playbook::{Play, short_name};
 use crate::settings::Settings;
-use crate::shards::{CommandLine, Hub, Lead, Link, SentEvent, Shards, ToLead, Welcome, Workers, digest};
+use crate::shards::{CommandLine, Gone, Hub, Lead, Link, SentEvent, Shards, ToLead, Welcome, Workers, digest};
+use crate::signals;
 
 /// Time for a worker to stop what runs on its hosts, after the run.
 const STOPPING: Duration = Duration::from_secs(5);
+/// Time for a worker to do so, and to end, after the run was stopped.
+const STOPPED: Duration = Duration::from_secs(15);
+/// Time for all processes to stop what runs on hosts, after the second signal.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+/// The processes of a run that this one leads, and its own connections.
+static LED: OnceLock<(Arc<Hub>, Arc<Pool<Value>>)> = OnceLock::new();
 
 /// Maximum number of processes of a run.
 pub(super) const MOST: u16 = 64;
@@ -116,16 +124,25 @@ pub(super) async fn connect(lead: &Lead) -> Result<Option<Worker>> {
     let pool: Arc<OnceLock<Arc<Pool<Value>>>> = Arc::default();
     let own = Arc::clone(&pool);
     // Nothing may start any more.
-    let gone = move |code| match own.get().filter(|_| code == 0) {
-        Some(pool) => {
+    let gone = move |gone| match (gone, own.get()) {
+        (Gone::Ended, Some(pool)) => {
             let pool = Arc::clone(pool);
             tokio::spawn(async move {
                 let _ = timeout(STOPPING, pool.stop()).await;
-                std::process::exit(code);
+                std::process::exit(0);
+            });
+        }
+        (Gone::Ended, None) => std::process::exit(0),
+        (Gone::Stopped, _) => {
+            // The session ends like that of the lead.
+            signals::terminate();
+            tokio::spawn(async {
+                sleep(STOPPED).await;
+                std::process::exit(1);
             });
         }
         // Tasks on hosts go on, for the next lead.
-        None => std::process::exit(code),
+        (Gone::Lost, _) => std::process::exit(1),
     };
     let Some((link, welcome)) = Link::connect(lead, gone).await? else { return Ok(None) };
     let learnt = Arc::clone(&link);
@@ -172,8 +189,21 @@ pub(super) async fn lead(session: &Session, options: &ShardOptions) -> Result<()
     let welcome = Welcome { run, shard, is_spread, inputs: inputs(session), item_key };
     let hub = Hub::start(count.saturating_sub(1), &workers, welcome, &shared.events, &shared.secrets)?;
     let _ = shared.shards.set(Shards::Lead(Arc::clone(&hub)));
+    if !is_spread {
+        let _ = LED.set((Arc::clone(&hub), Arc::clone(&shared.pool)));
+    }
     hub.ready().await;
     Ok(())
+}
+
+/// Stops what all processes of the run run on hosts, within [`AT_ONCE`]. Returns the numbers of the processes that do
+/// not answer; `None` if this process does not lead others of this machine.
+pub(super) async fn stop_at_once() -> Option<Vec<usize>> {
+    let (hub, pool) = LED.get()?;
+    hub.stop();
+    // An executor may need longer to end, but by then it has been asked to.
+    let (late, _) = tokio::join!(hub.stopped(AT_ONCE), timeout(AT_ONCE, pool.stop()));
+    Some(late)
 }
 
 /// Digest of the variables and hosts that the run begins with. Some can be read only once, or change between two

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use windlass_protocol::{Become, Hello, Holder, LockTerms};
@@ -81,6 +81,8 @@ struct Inner<V> {
     slots: Mutex<HashMap<Arc<Target>, Arc<Slot<V>>, RandomState>>,
     /// Whether nothing may start any more.
     is_stopped: AtomicBool,
+    /// Number of executors that are ended by [`Pool::close`].
+    closing: watch::Sender<usize>,
     /// Whether the run is expected to use modules of the larger executor.
     expects_all: AtomicBool,
     counters: Arc<Counters>,
@@ -144,6 +146,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
                 packer: Packer::default(),
                 slots: Mutex::default(),
                 is_stopped: AtomicBool::new(false),
+                closing: watch::Sender::new(0),
                 expects_all: AtomicBool::new(false),
                 counters: Arc::default(),
                 budget: Arc::default(),
@@ -316,7 +319,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         };
         let mut closing = JoinSet::new();
         for slot in slots {
+            let closes = Closing::begin(&self.inner.closing);
             closing.spawn(async move {
+                let _closes = closes;
                 let live = slot.state.lock().await.live.take();
                 if let Some(live) = live {
                     live.close().await;
@@ -326,10 +331,11 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         while closing.join_next().await.is_some() {}
     }
 
-    /// Closes all connections, and opens no other one.
+    /// Closes all connections, and opens no other one. Waits also for those that another caller closes.
     pub(crate) async fn stop(&self) {
         self.inner.is_stopped.store(true, Ordering::Release);
         self.close().await;
+        let _ = self.inner.closing.subscribe().wait_for(|closing| *closing == 0).await;
     }
 
     /// Fails once nothing may start any more.
@@ -571,6 +577,22 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let (sent, received) = connection.wire_bytes();
         self.inner.counters.wire_sent.fetch_add(sent, Ordering::Relaxed);
         self.inner.counters.wire_received.fetch_add(received, Ordering::Relaxed);
+    }
+}
+
+/// Counts an executor that is being ended.
+struct Closing(watch::Sender<usize>);
+
+impl Closing {
+    fn begin(count: &watch::Sender<usize>) -> Closing {
+        count.send_modify(|count| *count += 1);
+        Closing(count.clone())
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

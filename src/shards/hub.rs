@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::timeout;
@@ -59,6 +60,8 @@ pub(crate) struct Hub {
     running: Mutex<HashMap<Slot, Running>>,
     /// Whether the run has ended.
     over: watch::Sender<bool>,
+    /// Whether the run was stopped before its end.
+    is_stopped: AtomicBool,
     attending: Mutex<Option<Attending>>,
     events: Events,
     is_spread: bool,
@@ -85,6 +88,10 @@ pub(super) struct Worker {
     pub(super) turn: tokio::sync::Mutex<()>,
     /// Ends the connection that lives.
     pub(super) dismissed: Notify,
+    /// Whether it stops what runs on its hosts, or has ended.
+    pub(super) stops: AtomicBool,
+    /// Its process, if that is one of this machine, until it is awaited.
+    pub(super) process: Mutex<Option<Pid>>,
 }
 
 impl Worker {
@@ -101,11 +108,25 @@ impl Worker {
             served: AtomicU64::new(0),
             turn: tokio::sync::Mutex::default(),
             dismissed: Notify::new(),
+            stops: no(),
+            process: Mutex::default(),
         }
     }
 
     fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Notes its process, or that it is about to be awaited.
+    pub(super) fn is_process(&self, process: Option<Pid>) {
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = process;
+    }
+
+    /// Continues its process if that is suspended.
+    fn wake(&self) {
+        if let Some(process) = *self.process.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = kill_process(process, Signal::CONT);
+        }
     }
 }
 
@@ -211,6 +232,7 @@ impl Hub {
             step: AtomicU64::new(0),
             running: Mutex::default(),
             over: watch::Sender::new(false),
+            is_stopped: AtomicBool::new(false),
             attending: Mutex::default(),
             events: events.clone(),
             is_spread,
@@ -344,19 +366,54 @@ impl Hub {
 
     /// Ends the workers after the run.
     pub(crate) async fn end(&self) {
+        self.send_last(&ToWorker::End);
+        let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(attending) = attending
+            && !attending.end().await
+            && self.is_stopped.load(Ordering::Acquire)
+        {
+            for number in self.stopped(Duration::ZERO).await {
+                self.warn(format!(
+                    "process {number} of the run did not answer and was killed. Its tasks may go on for 30 minutes."
+                ));
+            }
+        }
+    }
+
+    /// Makes all workers stop what runs on their hosts, and end. One that is suspended is continued for that.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.send_last(&ToWorker::Stop);
+        self.workers.iter().for_each(Worker::wake);
+    }
+
+    /// Waits until all workers stop what runs on their hosts. Returns the numbers of the processes that do not in this
+    /// time, because they are busy.
+    pub(crate) async fn stopped(&self, patience: Duration) -> Vec<usize> {
+        let stops = |worker: &Worker| worker.stops.load(Ordering::Acquire) || *worker.connections.borrow() == 0;
+        let mut news = self.news.subscribe();
+        let _ = timeout(patience, news.wait_for(|_| self.workers.iter().all(stops))).await;
+        let late = self.workers.iter().enumerate().filter(|(_, worker)| !stops(worker));
+        late.map(|(index, _)| index + 2).collect()
+    }
+
+    /// Notes that a worker stops what runs on its hosts, or has ended.
+    pub(super) fn stops(&self, worker: &Worker) {
+        worker.stops.store(true, Ordering::Release);
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    /// Sends the last message to the workers, after which nobody misses them.
+    fn send_last(&self, message: &ToWorker) {
         self.workers.iter().for_each(|worker| worker.has_ended.store(true, Ordering::Release));
-        let end = encoded(&ToWorker::End);
+        let message = encoded(message);
         {
             let mut sending = self.sending();
             sending.past = Kept::Lost;
             // A worker that was left out waits for its end too.
-            sending.lines.iter().flatten().for_each(|line| _ = line.send(&end));
+            sending.lines.iter().flatten().for_each(|line| _ = line.send(&message));
         }
         self.over.send_replace(true);
-        let attending = self.attending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(attending) = attending {
-            attending.end().await;
-        }
     }
 
     /// Sends a message to all workers but one, and keeps it for those that come late. Without either, the message is
@@ -384,6 +441,7 @@ impl Hub {
     pub(super) fn begins(&self, index: usize, connection: u64) {
         if let Some(worker) = self.workers.get(index) {
             worker.reached.store(0, Ordering::Release);
+            worker.stops.store(false, Ordering::Release);
             worker.served.store(connection, Ordering::Release);
         }
     }
@@ -421,6 +479,7 @@ impl Hub {
             | ToLead::Said(_)
             | ToLead::Secret { .. }
             | ToLead::Strayed(_)
+            | ToLead::Stopping
             | ToLead::Ended => return,
         };
         let messages = {
@@ -619,6 +678,23 @@ mod tests {
         });
         // As a template would, this keeps the only thread of the lead's tasks busy.
         follows.join().unwrap();
+        hub.end().await;
+    }
+
+    #[tokio::test]
+    async fn worker_that_does_not_answer_does_not_keep_a_stopped_run() {
+        let (hub, _queue) = hub(3);
+        let entries = [hub.enter(0, 0), hub.enter(1, 0)];
+        hub.has_come(0);
+        hub.has_come(1);
+        hub.stop();
+        for entry in entries {
+            let Entry::Present(mut messages) = entry else { panic!("nothing has happened so far") };
+            assert_eq!(messages.recv().await, Some(encoded(&ToWorker::Stop)));
+        }
+        hub.stops(&hub.workers[0]);
+        // The third has never connected, so it runs nothing.
+        assert_eq!(hub.stopped(Duration::from_millis(50)).await, [3]);
         hub.end().await;
     }
 

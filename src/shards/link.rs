@@ -74,6 +74,17 @@ impl Lead {
     }
 }
 
+/// Reason why a worker follows the lead no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The run has ended.
+    Ended,
+    /// The run was stopped.
+    Stopped,
+    /// The lead is gone.
+    Lost,
+}
+
 /// The connection to the lead.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -101,15 +112,15 @@ enum Awaited {
 
 impl Link {
     /// Connects to the lead, and returns its first message; `None` if the lead's pod has not come in time, for example
-    /// because the run has ended. `gone` gets the exit code of this process when the lead has ended the run (0) or is
-    /// gone (1) before this process has ended.
+    /// because the run has ended. `gone` is called when the lead has ended the run or is gone before this process has
+    /// ended.
     ///
     /// # Errors
     ///
     /// If no process of this machine leads there, or it is not that of the run.
     pub(crate) async fn connect(
         lead: &Lead,
-        gone: impl FnOnce(i32) + Send + 'static,
+        gone: impl FnOnce(Gone) + Send + 'static,
     ) -> Result<Option<(Arc<Link>, Welcome)>> {
         let fail = |error: io::Error| Error::new(format!("the first process of the run sent no welcome: {error}"));
         let Some((mut from, mut to)) = lead.connect().await? else { return Ok(None) };
@@ -239,9 +250,9 @@ async fn listen(
     link: Arc<Link>,
     (mut from, patience): (Reader, Option<Duration>),
     steps: watch::Sender<Steps>,
-    gone: impl FnOnce(i32),
+    gone: impl FnOnce(Gone),
 ) {
-    let code = loop {
+    let end = loop {
         match received(&mut from, patience).await {
             Ok(Some(ToWorker::Step { step, task, hosts })) => steps.send_modify(|steps| {
                 steps.retain(|known, _| *known + 1 >= link.step.load(Ordering::Acquire));
@@ -253,12 +264,16 @@ async fn listen(
             // Meanwhile, a process that has followed the run to its end ends by itself.
             Ok(Some(ToWorker::End)) => {
                 sleep(REST).await;
-                break 0;
+                break Gone::Ended;
             }
-            Ok(None) | Err(_) => break 1,
+            Ok(Some(ToWorker::Stop)) => {
+                link.send(ToLead::Stopping);
+                break Gone::Stopped;
+            }
+            Ok(None) | Err(_) => break Gone::Lost,
         }
     };
-    gone(code);
+    gone(end);
 }
 
 /// The next message. A large one may take longer to arrive than the lead may be silent.

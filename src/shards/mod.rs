@@ -27,7 +27,7 @@ use std::time::Duration;
 pub(crate) use door::{CommandLine, Workers};
 pub(crate) use hub::{Hub, Left};
 pub(crate) use keys::{KeyPair, OTHER_KEYS, OWN_KEY};
-pub(crate) use link::{Lead, Link, Order};
+pub(crate) use link::{Gone, Lead, Link, Order};
 pub(crate) use sent::{SentEvent, SentOutcome, SentResult, is_exact};
 pub(crate) use wire::{Slot, ToLead, Welcome};
 
@@ -48,7 +48,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time that workers have to connect, and to end after the run.
 const START: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(15);
-/// Time that a worker has to end by itself once the lead has.
+/// Time that a worker has to end by itself once the lead has ended the run.
 const REST: Duration = Duration::from_secs(1);
 
 /// The part of this process in a run of several.
@@ -58,6 +58,13 @@ pub(crate) enum Shards {
     Lead(Arc<Hub>),
     /// It follows.
     Worker(Arc<Link>),
+}
+
+impl Shards {
+    /// Whether this process leads others on other machines.
+    pub(crate) fn are_spread(&self) -> bool {
+        matches!(self, Shards::Lead(hub) if hub.is_spread())
+    }
 }
 
 /// A value that two processes compare instead of a long list.

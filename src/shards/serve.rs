@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustix::process::Pid;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
@@ -54,13 +55,15 @@ impl Attending {
         }
     }
 
-    /// Waits until the workers have ended, or ends them.
-    pub(super) async fn end(mut self) {
-        if timeout(END, &mut self.task).await.is_err() {
+    /// Waits until the workers have ended, or ends them. Returns whether they have ended by themselves.
+    pub(super) async fn end(mut self) -> bool {
+        let has_ended = timeout(END, &mut self.task).await.is_ok();
+        if !has_ended {
             // Processes are killed when the handles to them are dropped.
             self.task.abort();
             let _ = (&mut self.task).await;
         }
+        has_ended
     }
 }
 
@@ -111,6 +114,8 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
     let mut newest = worker.connections.subscribe();
     let _turn = worker.turn.lock().await;
     hub.begins(index, number);
+    let process = child.as_ref().and_then(|child| i32::try_from(child.id()?).ok());
+    worker.is_process(process.and_then(Pid::from_raw));
     let mut writing = tokio::spawn(pass(Arc::clone(&hub), index, (to, number)));
     let reason = tokio::select! {
         reason = listen(&hub, index, &mut from, &secrets) => reason,
@@ -120,6 +125,7 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
         () = worker.dismissed.notified() => Some("it was left out".to_owned()),
         () = is_stuck(&mut writing) => Some(format!("it read nothing for {} s", LOST.as_secs())),
     };
+    worker.is_process(None);
     let status = match &mut child {
         None => None,
         Some(child) => {
@@ -136,6 +142,7 @@ async fn serve(hub: Arc<Hub>, came: Came, number: u64, secrets: Secrets) {
         None => "it closed its connection".to_owned(),
     });
     hub.lose(index, &reason);
+    hub.stops(worker);
 }
 
 /// Adds to a size, and returns whether it is within its limit.
@@ -174,6 +181,7 @@ async fn listen(hub: &Hub, index: usize, from: &mut Reader, secrets: &Secrets) -
                     return Some("it claims to be at a task where the run cannot be".to_owned());
                 }
             }
+            Ok(Ok(Some(ToLead::Stopping))) => hub.stops(worker),
             Ok(Ok(Some(ToLead::Said(event)))) => hub.say_of(index, *event).await,
             Ok(Ok(Some(ToLead::Ended))) => {
                 worker.has_ended.store(true, Ordering::Release);

@@ -71,6 +71,8 @@ pub(super) enum ToWorker {
     Done(Slot, Arc<SentOutcome>),
     /// The run ends without further tasks.
     End,
+    /// The run is stopped, as by a signal: what runs on hosts ends now.
+    Stop,
 }
 
 /// A message to the lead.
@@ -93,6 +95,8 @@ pub(crate) enum ToLead {
     Done(Slot, Arc<SentOutcome>),
     /// The worker is not where the lead is, and runs nothing any more.
     Strayed(String),
+    /// The worker stops what runs on its hosts, whether or not the lead still lives.
+    Stopping,
     /// The worker has followed to the end of the run.
     Ended,
 }

@@ -203,8 +203,12 @@ const DOCUMENTED: &[Row] = &[
     ),
     (
         "Stopping what a process of such a run has on its hosts",
-        "5 s",
-        &[("src/cli/shards.rs", "const STOPPING: Duration = Duration::from_secs(5);")],
+        "5 s; 15 s; 2 s",
+        &[
+            ("src/cli/shards.rs", "const STOPPING: Duration = Duration::from_secs(5);"),
+            ("src/cli/shards.rs", "const STOPPED: Duration = Duration::from_secs(15);"),
+            ("src/cli/shards.rs", "const AT_ONCE: Duration = Duration::from_secs(2);"),
+        ],
     ),
     (
         "Another run's lock",

@@ -2,9 +2,9 @@
 
 mod hostile;
 mod lost;
+mod stopped;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -464,36 +464,6 @@ fn workers_end_with_the_first_process() {
     child.wait().unwrap();
     wait_until("workers outlive the run", || project.workers().is_empty());
     assert!(!Path::new(&project.path("late")).exists());
-}
-
-#[test]
-fn second_interrupt_says_that_tasks_go_on() {
-    // Only root sees the directories of workers, which are not dumpable.
-    if !windlass_testing::has("root") {
-        return;
-    }
-    let project = Project::new(
-        "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo >> FOLDER/ran; until test -e FOLDER/open; do sleep 0.1; done\n",
-    );
-    let mut child = project.start(&["--shards", "3", "-f", "12"]);
-    wait_until("the task has begun everywhere", || project.lines("ran").len() == 12);
-    // A suspended worker does not end in order.
-    let workers = project.workers();
-    kill(workers[0], rustix::process::Signal::STOP);
-    let pid = i32::try_from(child.id()).unwrap();
-    kill(pid, rustix::process::Signal::INT);
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut text = String::new();
-    while !text.contains("the run ends here") {
-        assert!(stderr.read_line(&mut text).unwrap() > 0, "{text}");
-    }
-    kill(pid, rustix::process::Signal::INT);
-    stderr.read_to_string(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(99));
-    // It would hold the lock of the host.
-    kill(workers[0], rustix::process::Signal::KILL);
-    project.write("open", "");
-    assert!(text.contains("ended at once; tasks on hosts go on to their end, for 30 minutes at most."), "{text}");
 }
 
 #[test]
