@@ -128,12 +128,16 @@ enum Verb {
     Executor {
         /// Word after the begin marker
         word: String,
+        /// Word of the executor that has started this one for another user
+        mark: Option<String>,
     },
     /// Stop the processes of a controller or an executor that dies
     #[command(name = "__guard", hide = true)]
     Guard {
         /// Process id of the controller or the executor
         owner: String,
+        /// Word of the executor
+        mark: Option<String>,
     },
     /// Run a pod of `windlass playbook --engine kubernetes`
     #[command(name = "__engine", hide = true)]
@@ -212,7 +216,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     };
     let compat = verb.compat().map(str::to_owned);
     if !matches!(verb, Verb::Executor { .. } | Verb::Guard { .. }) {
-        windlass_guard::install(crate::connection::GUARD_COMMAND, None);
+        windlass_guard::install(crate::connection::GUARD_COMMAND, "", None);
         panics::install();
     }
     let outcome = panics::caught(|| run(verb)).flatten();
@@ -308,11 +312,11 @@ fn run(verb: Verb) -> Result<u8> {
         }
         Verb::EngineWorker { lead, work, input, keys } => run_worker(&WorkerPlace { lead, work, input, keys }),
         Verb::Relay { words } => crate::connection::relay::run(&words),
-        Verb::Guard { owner } => {
+        Verb::Guard { owner, .. } => {
             windlass_guard::run(&owner);
             Ok(0)
         }
-        Verb::Executor { word } => windlass_modules::serve(&word, crate::connection::GUARD_COMMAND)
+        Verb::Executor { word, .. } => windlass_modules::serve(&word, crate::connection::GUARD_COMMAND)
             .map(|()| 0)
             .map_err(|error| Error::new(format!("the executor cannot answer: {error}"))),
     }

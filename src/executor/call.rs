@@ -298,7 +298,7 @@ where
 {
     let mut received = None;
     let mut contents = Contents::new();
-    let mut expected = Expected::of(&call.request, call.receive_into.is_some());
+    let mut expected = Expected::of(&call.request, call.receive_into.is_some(), live.follows);
     // A request waits once.
     let mut locks = [true, false].into_iter().peekable();
     let mut locking = |waits: bool| {
@@ -371,6 +371,9 @@ where
                 return Err(
                     Error::Indeterminate { message: format!("{}: {message}", waits.host), rebooted: None }.into()
                 );
+            }
+            Event::Refused { message } => {
+                return Err(Error::Unreachable { message: format!("{}: {message}", waits.host) }.into());
             }
             Event::BecomeFailed { message } => return Err(Error::Become { message }.into()),
             Event::NeedContent { content, whole } => {

@@ -22,14 +22,16 @@ pub(super) struct Expected {
     lock: bool,
     flight: bool,
     other_user: bool,
+    /// Whether lost executors may be in the way.
+    follows: bool,
     warnings: usize,
     warning_bytes: usize,
     left_out: u64,
 }
 
 impl Expected {
-    /// Frames that this request allows; `file` permits sending a file.
-    pub(super) fn of<V>(request: &Request<V>, file: bool) -> Self {
+    /// Frames that this request allows; `file` permits sending a file, and `follows` lost executors in the way.
+    pub(super) fn of<V>(request: &Request<V>, file: bool, follows: bool) -> Self {
         let readings = |delivery| if delivery == Delivery::OnDemand { READINGS } else { 0 };
         Self {
             contents: request.contents.iter().map(|content| readings(content.delivery)).collect(),
@@ -39,6 +41,7 @@ impl Expected {
             lock: request.lock.is_some() || request.flight.is_some(),
             flight: request.flight.is_some(),
             other_user: request.become_user.is_some(),
+            follows,
             warnings: 0,
             warning_bytes: 0,
             left_out: 0,
@@ -53,6 +56,7 @@ impl Expected {
             Event::NotRun => self.turn,
             Event::BecomeFailed { .. } => self.other_user,
             Event::Unknown { .. } => self.flight,
+            Event::Refused { .. } => self.follows,
             Event::Warning { .. } => true,
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => self.lock,
             Event::NeedContent { content, .. } => {
@@ -72,7 +76,7 @@ impl Expected {
             Event::LockWait { .. } | Event::LockTaken | Event::LockRefused { .. } => {
                 "reported a lock for a task that needs none"
             }
-            Event::Unknown { .. } => "did not run a task that it has to run",
+            Event::Unknown { .. } | Event::Refused { .. } => "did not run a task that it has to run",
             Event::NotRun => "skipped a task as if one before it had failed, although none was sent before it",
             _ => "reported a failed `become` of a task without `become`",
         };

@@ -41,6 +41,10 @@ const LAST_WORDS: usize = 2 << 10;
 /// A connected, running executor.
 pub(super) struct Live<V> {
     pub(super) hello: Hello,
+    /// Random word among its arguments.
+    pub(super) word: String,
+    /// Whether the run has lost executors on the host before.
+    pub(super) follows: bool,
     /// Its modules.
     pub(super) extent: Extent,
     pub(super) connection: Arc<dyn Connection>,
@@ -95,6 +99,8 @@ impl<V: Serialize + DeserializeOwned + Send + 'static> Live<V> {
         });
         Self {
             hello: started.hello,
+            word: started.word,
+            follows: false,
             extent: started.extent,
             connection,
             counters,

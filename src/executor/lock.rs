@@ -81,7 +81,8 @@ impl Lock {
             command: command.to_owned(),
             since: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
         };
-        Some(Lock { terms: LockTerms { run, holder, wait, shard: None }, shared: policy == LockPolicy::Shared, local })
+        let terms = LockTerms { run, holder, wait, shard: None, after: Vec::new() };
+        Some(Lock { terms, shared: policy == LockPolicy::Shared, local })
     }
 
     /// Whether an ad-hoc run of this module changes nothing.

@@ -105,11 +105,22 @@ struct State<V> {
     live: Option<Arc<Live<V>>>,
     /// Boot id seen by the last connection.
     boot_id: Option<String>,
+    /// Random words of the executors that were lost since that boot. They, or what they run, may be left on the host.
+    lost: Vec<String>,
     refused: Option<(Instant, Error)>,
     /// End of the last attempt that failed.
     failed: Option<(Instant, Error)>,
     /// Error that excluded the host from the run.
     condemned: Option<Error>,
+}
+
+impl<V> State<V> {
+    /// Notes an executor that is gone, or does not answer.
+    fn lose(&mut self, live: &Live<V>) {
+        if !self.lost.contains(&live.word) {
+            self.lost.push(live.word.clone());
+        }
+    }
 }
 
 impl<V: Serialize + DeserializeOwned + Send + 'static> Slot<V> {
@@ -303,7 +314,12 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     pub async fn reset(&self, target: &Arc<Target>) {
         let slot = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
         if let Some(slot) = slot {
-            let live = slot.state.lock().await.live.take();
+            let mut state = slot.state.lock().await;
+            let (live, lost) = (state.live.take(), std::mem::take(&mut state.lost));
+            drop(state);
+            if !lost.is_empty() {
+                self.slot(target).state.lock().await.lost.extend(lost);
+            }
             if let Some(live) = live {
                 live.close().await;
             }
@@ -366,7 +382,8 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     fn slot(&self, target: &Arc<Target>) -> Arc<Slot<V>> {
         let mut slots = self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.entry(target.clone()).or_insert_with(|| {
-            let state = State { live: None, boot_id: None, refused: None, failed: None, condemned: None };
+            let state =
+                State { live: None, boot_id: None, lost: Vec::new(), refused: None, failed: None, condemned: None };
             Arc::new(Slot { state: tokio::sync::Mutex::new(state), unsettled: Unsettled::default() })
         });
         slot.clone()
@@ -417,7 +434,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let connection = state.live.as_ref()?.connection.clone();
         match self.starter(target).start(connection.as_ref(), extent).await {
             Ok(started) => {
-                let live = Arc::new(self.live(target, started, connection));
+                let live = Arc::new(self.live(target, started, connection, &state.lost));
                 state.live = Some(live.clone());
                 Some(live)
             }
@@ -428,20 +445,22 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         }
     }
 
-    fn live(&self, target: &Target, started: Started, connection: Arc<dyn Connection>) -> Live<V> {
+    /// A started executor. `lost` are the words of those that it replaces.
+    fn live(&self, target: &Target, started: Started, connection: Arc<dyn Connection>, lost: &[String]) -> Live<V> {
         let address = target.peer_address.or_else(|| connection.address());
         let share = Share::new(self.inner.budget.clone());
         let mut live = Live::new(started, connection, self.inner.counters.clone(), share);
         live.member = self.inner.peers.as_ref().map(|peers| peers.member(address));
         let mut terms = self.inner.lock.as_ref().map(|lock| lock.terms.clone());
+        let unlocked =
+            || LockTerms { run: String::new(), holder: Holder::default(), wait: 0, shard: None, after: Vec::new() };
         if let Some(Part { run, shard, .. }) = self.inner.part.get() {
-            let terms = terms.get_or_insert_with(|| LockTerms {
-                run: String::new(),
-                holder: Holder::default(),
-                wait: 0,
-                shard: None,
-            });
+            let terms = terms.get_or_insert_with(unlocked);
             (terms.run, terms.shard) = (run.clone(), Some(*shard));
+        }
+        if !lost.is_empty() {
+            terms.get_or_insert_with(unlocked).after = lost.to_vec();
+            live.follows = true;
         }
         if let Some(terms) = terms {
             live.agree(&terms);
@@ -468,6 +487,9 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
     ) -> Result<(Arc<Live<V>>, Vec<String>), Error> {
         if let Some(dead) = state.live.take() {
             dead.count_wire();
+            if dead.is_closed() {
+                state.lose(&dead);
+            }
         }
         self.may_start()?;
         if let Some((when, error)) = &state.refused
@@ -496,9 +518,10 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         let boot_id = started.hello.boot_id.clone();
         if state.boot_id.as_ref().is_some_and(|before| *before != boot_id) {
             notes.push(format!("{} was restarted since its last task", target.name));
+            state.lost.clear();
         }
         state.boot_id = Some(boot_id);
-        let live = Arc::new(self.live(target, started, connection));
+        let live = Arc::new(self.live(target, started, connection, &state.lost));
         state.live = Some(live.clone());
         Ok((live, notes))
     }
@@ -536,6 +559,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
         if state.live.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
             state.live = None;
         }
+        state.lose(live);
         drop(state);
         live.close().await;
     }
@@ -562,7 +586,7 @@ impl<V: Serialize + DeserializeOwned + Send + Sync + 'static> Pool<V> {
             None => "the host is unreachable now",
         };
         let on = match self.inner.part.get() {
-            Some(_) if rebooted != Some(true) => ", and it may go on there for 30 minutes",
+            Some(_) if rebooted.is_none() => ", and it may go on there for 30 minutes",
             _ => "",
         };
         let message = format!(

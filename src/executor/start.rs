@@ -30,6 +30,8 @@ pub(super) struct Started {
     pub(super) output: Output,
     pub(super) decoder: FrameDecoder,
     pub(super) hello: Hello,
+    /// Random word among its arguments.
+    pub(super) word: String,
     /// Its modules.
     pub(super) extent: Extent,
 }
@@ -146,7 +148,8 @@ impl Starter<'_> {
         match timeout(START_DEADLINE, stream.heard.hello()).await {
             Ok(Ok((decoder, hello))) if hello.protocol == PROTOCOL_VERSION => {
                 tracing::debug!(host = self.target.name, "the executor runs");
-                Ok(Started { input: stream.input, output: stream.heard.output, decoder, hello, extent })
+                let Stream { input, heard: Heard { output, word, .. } } = stream;
+                Ok(Started { input, output, decoder, hello, word, extent })
             }
             Ok(Ok((_, hello))) => Err(self.failed(format!(
                 "it speaks version {} of the protocol and this program version {PROTOCOL_VERSION}",

@@ -238,6 +238,15 @@ const DOCUMENTED: &[Row] = &[
         &[("src/executor/pool.rs", "const LOOK_DEADLINE: Duration = Duration::from_secs(20);")],
     ),
     (
+        "Lost executor that stops what it runs",
+        "6 s; 25 s",
+        &[
+            ("modules/src/serve/former.rs", "const IN_ORDER: Duration = Duration::from_secs(6);"),
+            ("modules/src/serve/former.rs", "const LONGEST: Duration = Duration::from_secs(25);"),
+            ("modules/src/serve/former.rs", "const PAUSE: Duration = Duration::from_millis(100);"),
+        ],
+    ),
+    (
         "Lookups that run programs",
         "600 s",
         &[("src/settings.rs", "\"command_timeout\", windlass_bounds::child::DEADLINE")],

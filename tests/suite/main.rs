@@ -14,6 +14,8 @@
 mod chance;
 #[path = "../common/memory.rs"]
 mod memory;
+#[path = "../kill/network.rs"]
+mod network;
 #[path = "../common/page.rs"]
 mod page;
 #[path = "../common/project.rs"]
@@ -73,6 +75,7 @@ mod layers;
 mod limits;
 mod lint;
 mod looped_blocks;
+mod lost_connections;
 mod lsp;
 mod majority;
 mod masking;

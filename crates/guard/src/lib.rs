@@ -55,6 +55,8 @@ enum Entry {
 struct Guard {
     /// Verb of this program that runs a guard.
     verb: OsString,
+    /// Last argument of the guard, unless it is empty.
+    mark: OsString,
     /// Standard input, which closes when the controller ends. The guard never reads it.
     channel: Option<OwnedFd>,
     running: Option<Started>,
@@ -74,9 +76,11 @@ static STARTS: RwLock<()> = RwLock::new(());
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls
-/// [`run`]; the owner's process id follows it. `channel` is the input whose end this process should notice.
-pub fn install(verb: &str, channel: Option<OwnedFd>) {
-    locked().get_or_insert_with(|| Guard { verb: verb.into(), channel, running: None, entries: BTreeSet::new() });
+/// [`run`]; the owner's process id follows it, and then `mark`, by which others find the guard, unless it is empty.
+/// `channel` is the input whose end this process should notice.
+pub fn install(verb: &str, mark: &str, channel: Option<OwnedFd>) {
+    let (verb, mark) = (verb.into(), mark.into());
+    locked().get_or_insert_with(|| Guard { verb, mark, channel, running: None, entries: BTreeSet::new() });
 }
 
 /// Lets processes that start from now on outlive the end of the channel, though not this process.
@@ -226,6 +230,7 @@ impl Guard {
             .arg0(NAME)
             .arg(&self.verb)
             .arg(std::process::id().to_string())
+            .args(Some(&self.mark).filter(|mark| !mark.is_empty()))
             .stdin(Stdio::piped())
             .stdout(channel)
             .stderr(Stdio::null())

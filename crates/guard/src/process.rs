@@ -53,6 +53,11 @@ impl Process {
         }
     }
 
+    /// Kills it, unless it has ended.
+    pub fn kill(self) {
+        self.signal(Signal::KILL);
+    }
+
     /// Kills all its descendants. One that starts meanwhile may be missed.
     pub fn kill_descendants(self) {
         for descendant in self.descendants() {

@@ -32,4 +32,4 @@ pub const BEGIN_MARKER: &str = "windlass-begin-";
 pub const INTERRUPTED: &str = "_windlass_interrupted";
 
 /// Increased with every incompatible change of the messages.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;

@@ -26,6 +26,9 @@ pub struct LockTerms {
     /// The controller's part in a run of several processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
+    /// Random words of executors that the run has lost on this host. They end before the first request begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
 }
 
 /// A process of a run that has several. Whoever replaces it has the same number and a higher token, and each host

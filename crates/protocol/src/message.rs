@@ -395,6 +395,11 @@ pub enum Event {
         /// Message, as a whole sentence.
         message: String,
     },
+    /// Something of a lost executor still runs on the host ([`LockTerms::after`]); nothing was run.
+    Refused {
+        /// Message, as a whole sentence.
+        message: String,
+    },
     /// The other user's executor could not be started (`become`); nothing was run.
     BecomeFailed {
         /// Message, as a whole sentence.

@@ -73,12 +73,11 @@ pub(super) fn start(who: &Become, word: &str) -> Result<Parts, Refusal> {
     }
 }
 
-/// The command line of this process, with another word.
+/// The command line of this process, with another word before its own, by which a later executor finds the process.
 fn own_command(path: &Path, word: &str, new_word: &str) -> Vec<String> {
-    let arguments = std::env::args_os()
-        .skip(1)
-        .map(|argument| if argument == *word { new_word.to_owned() } else { argument.to_string_lossy().into_owned() });
-    std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect()
+    let before = std::env::args().skip(1).take_while(|argument| argument != word);
+    let path = path.to_string_lossy().into_owned();
+    std::iter::once(path).chain(before).chain([new_word.to_owned(), word.to_owned()]).collect()
 }
 
 /// Reason why a dialogue ended early.

@@ -13,11 +13,11 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["serve", word] => match windlass_modules::serve(word, "guard") {
+        ["serve", word] | ["serve", word, _] => match windlass_modules::serve(word, "guard") {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => complain(&error.to_string()),
         },
-        ["guard", owner] => {
+        ["guard", owner] | ["guard", owner, _] => {
             windlass_guard::run(owner);
             ExitCode::SUCCESS
         }

@@ -209,7 +209,7 @@ mod tests {
 
     fn terms(run: &str) -> LockTerms {
         let holder = Holder { user: run.into(), ..Holder::default() };
-        LockTerms { run: run.into(), holder, wait: 0, shard: None }
+        LockTerms { run: run.into(), holder, wait: 0, shard: None, after: Vec::new() }
     }
 
     fn lock(directory: &tempfile::TempDir) -> HostLock {

@@ -58,7 +58,9 @@ fn try_start(
         .map_err(|error| format!("could not create directory: {} - {}", folder.display(), reason(&error)))?;
     let arguments = std::env::args_os()
         .skip(1)
-        .map(|argument| if argument == *word { WORD.into() } else { argument })
+        // A job is not one of the processes that a lost executor leaves.
+        .take_while(|argument| argument != word)
+        .chain([WORD.into()])
         .collect::<Vec<_>>();
     let lock = match request.lock {
         Some(_) if detached.limit <= LONGEST_LOCKED => gate.share(&detached.job).map_err(not_locked)?,

@@ -6,6 +6,7 @@
 
 mod detached;
 mod execution;
+mod former;
 mod gate;
 mod once;
 mod peer;
@@ -46,13 +47,15 @@ pub enum ServeError {
 /// The process should do nothing else, because requests cannot use its standard streams.
 pub fn serve(word: &str, guard: &str) -> Result<(), ServeError> {
     if word == detached::WORD {
-        windlass_guard::install(guard, None);
+        windlass_guard::install(guard, "", None);
         let outcome = detached::run().map_err(ServeError::Streams);
         windlass_guard::end();
         return outcome;
     }
     let (input, mut output) = take_streams().map_err(ServeError::Streams)?;
-    windlass_guard::install(guard, input.try_clone().ok().map(OwnedFd::from));
+    // The last argument is the word of this executor, or of the one that has started it for another user.
+    let mark = std::env::args().next_back().unwrap_or_default();
+    windlass_guard::install(guard, &mark, input.try_clone().ok().map(OwnedFd::from));
     leave_unreadable_directory();
     execution::install_panic_hook();
     writeln!(output, "{BEGIN_MARKER}{word}").and_then(|()| output.flush()).map_err(ServeError::Streams)?;

@@ -15,6 +15,7 @@ use windlass_protocol::{Event, LockTerms, Reply, Request, Spent, ToExecutor, enc
 use super::{
     detached,
     execution::{self, Execution},
+    former::Former,
     gate::Gate,
     once::LONGEST,
     peer::Kept,
@@ -42,6 +43,7 @@ pub(crate) struct Session {
     pub(super) kept: Arc<Kept>,
     sequence: Sequence,
     pub(super) gate: Gate,
+    pub(super) former: Former,
 }
 
 /// Location where a request runs.
@@ -50,7 +52,7 @@ pub(crate) enum Route {
     Here(Arc<Execution>),
     /// In another user's executor.
     There(Arc<Relay>),
-    /// Queued until the host is locked.
+    /// Queued until the host is locked, or lost executors have ended.
     Locked,
 }
 
@@ -66,13 +68,17 @@ impl Session {
             kept: Arc::default(),
             sequence: Sequence::default(),
             gate: Gate::default(),
+            former: Former::default(),
         }
     }
 
     /// Processes a message of the controller without waiting for the work it starts.
     pub(crate) fn receive(self: &Arc<Session>, message: ToExecutor<Value>, blob: Vec<u8>) {
         match message {
-            ToExecutor::Lock(terms) => self.gate.agree(terms),
+            ToExecutor::Lock(terms) => {
+                self.former.end(self, &terms.after);
+                self.gate.agree(terms);
+            }
             ToExecutor::End => {
                 self.gate.end_in_order();
                 self.users.end_in_order();
@@ -82,8 +88,8 @@ impl Session {
                 if let Some(user) = module.and_then(|module| module.removes(&request.args)) {
                     self.users.leave(user);
                 }
-                if let Some((request, blob)) = self.gate.admit(self, request, blob) {
-                    self.run_now(request, blob);
+                if let Some((request, blob)) = self.former.admit(self, request, blob) {
+                    self.admit(request, blob);
                 }
             }
             ToExecutor::Content { id, content, last } => match self.route(id) {
@@ -99,7 +105,7 @@ impl Session {
             ToExecutor::Cancel { id } => match self.route(id) {
                 Some(Route::Here(job)) => job.cancel(),
                 Some(Route::There(relay)) => relay.cancel(id),
-                Some(Route::Locked) if self.gate.cancel(self, id) => {}
+                Some(Route::Locked) if self.former.cancel(self, id) || self.gate.cancel(self, id) => {}
                 Some(Route::Locked) => match self.route(id) {
                     Some(Route::Here(job)) => job.cancel(),
                     Some(Route::There(relay)) => relay.cancel(id),
@@ -113,6 +119,13 @@ impl Session {
                 Some(_) => self.write(&Reply::Pong { id }, &[]),
                 None => {}
             },
+        }
+    }
+
+    /// Runs a request once this process holds the host lock.
+    pub(super) fn admit(self: &Arc<Session>, request: Request<Value>, blob: Vec<u8>) {
+        if let Some((request, blob)) = self.gate.admit(self, request, blob) {
+            self.run_now(request, blob);
         }
     }
 
@@ -229,6 +242,7 @@ impl Session {
 
     /// Stops all running requests, and waits for them with a time limit.
     pub(crate) fn end(&self) {
+        self.former.close();
         if self.gate.lose() {
             self.outlive();
         }

@@ -77,6 +77,32 @@ fn tasks_of_a_killed_worker_go_on_and_their_results_are_taken_over() {
 }
 
 #[test]
+fn task_of_a_lost_connection_ends_before_the_next_one_begins() {
+    // The parent of the executor belongs to its connection.
+    let playbook = r#"
+- hosts: all
+  gather_facts: false
+  tasks:
+    - shell: |
+        trap '' TERM
+        echo $$ > FOLDER/pid-{{ inventory_hostname }}
+        kill -KILL $(cut -d ' ' -f 4 /proc/$PPID/stat)
+        while :; do sleep 0.2; done
+      ignore_unreachable: true
+    - shell: "! grep -q '^State:.[^Z]' /proc/$(cat FOLDER/pid-{{ inventory_hostname }})/status"
+"#;
+    let Some(site) = Site::new(playbook) else { return };
+    let output = site.project.run(&["--shards", "2", "-f", "20"]);
+    let text = stdout(&output) + &stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(
+        text.matches("unreachable=0    failed=0    skipped=0    rescued=0    ignored=1").count(),
+        HOSTS,
+        "{text}"
+    );
+}
+
+#[test]
 fn items_of_a_killed_worker_run_once_and_are_reported_once() {
     let playbook = "- hosts: all\n  gather_facts: false\n  tasks:\n    - shell: echo {{ item }} {{ inventory_hostname }} >> \
                     FOLDER/ran; sleep {{ 5 if item == 'b' else 0 }}\n      loop: [a, b, c]\n";
