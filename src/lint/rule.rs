@@ -77,9 +77,10 @@ rules! {
          arguments. Only words outside of quotes are reported. `shell` runs them.";
     CONDITIONAL_NOT_BOOLEAN: "conditional-not-boolean", Warning, true, [],
         "A condition whose value is not a boolean",
-        "ansible-core 2.19 refuses a condition that results in a text, a number, a list or a mapping; earlier releases \
-         and Windlass treat it as true or false. Reported are literals, and filters that never return a boolean, such \
-         as `length` and `regex_search`, also behind `and` and `or`. `--fix` appends `> 0` to `length` and `count`.";
+        "ansible-core 2.19 and Windlass refuse a condition that results in a text, a number, a list or a mapping. Earlier \
+         releases, and Windlass with `--compat 2.18`, treat it as true or false. Reported are literals, and filters that \
+         never return a boolean, such as `length` and `regex_search`, also behind `and` and `or`. A variable with such a \
+         value is not reported. `--fix` appends `> 0` to `length` and `count`.";
     DEPRECATED: "deprecated", Info, false, ["deprecated-local-action", "deprecated-module"],
         "A keyword or action that Ansible replaced",
         "`with_*` loops, `local_action` and `include` have successors. `include` was removed from ansible-core, where it is an \
