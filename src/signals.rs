@@ -1,4 +1,4 @@
-//! Signals that end a run: SIGINT, SIGTERM and SIGHUP. SIGQUIT ends a run at once, but not an editor.
+//! Signals that end a run: SIGINT, SIGTERM and SIGHUP. SIGQUIT ends a run immediately, but not an editor.
 
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt as _;

@@ -38,7 +38,7 @@ pub struct Spec {
     pub free_form: Option<&'static str>,
     /// Description of arbitrary further options, such as the facts of `set_fact`; `None` if they are rejected.
     pub others: Option<&'static str>,
-    /// Whether unknown options are reported all at once, as some of Ansible's actions do.
+    /// Whether all unknown options are reported together, as some of Ansible's actions do.
     pub lists_unknown: bool,
     /// Support for check mode.
     pub check: Check,

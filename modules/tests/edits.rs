@@ -1,4 +1,4 @@
-//! Modules that read a file, change it and write it, many at once.
+//! Modules that read a file, change it and write it, many at the same time.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 mod case;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const TASKS: usize = 12;
 
-/// Runs a module at once with different arguments, and returns the text of the file.
+/// Runs a module concurrently with different arguments, and returns the text of the file.
 fn edited(module: &str, file: &str, args: impl Fn(usize) -> Value + Sync) -> String {
     let bench = Bench::new();
     std::thread::scope(|scope| {

@@ -186,7 +186,7 @@ impl Content {
         Content { description, source: Source::Bytes(bytes.into()) }
     }
 
-    /// Content of a file. Small files and vaults to decrypt are read at once; large files are hashed in chunks.
+    /// Content of a file. Small files and vaults to decrypt are read into memory; large files are hashed in chunks.
     fn of_file(path: &Path, files: &Files, decrypt: bool, senders: Senders) -> Result<Content, Failure> {
         use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
         let fail = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
@@ -378,7 +378,7 @@ impl ActionContext {
         Ok((result, completed.received))
     }
 
-    /// Request for a module to be sent at once, outside any sequence.
+    /// Request for a module that is sent immediately, outside of any sequence.
     fn request(
         &self,
         connection: &ConnectionVariables,

@@ -47,7 +47,7 @@ pub(super) fn of_file(path: &Path, metadata: &Metadata, senders: Senders) -> io:
         KNOWN.keep(state, Arc::clone(&slot));
         slot
     });
-    // Held while the file is read, so that hosts that ask at once wait for one reading.
+    // Held while the file is read, so that hosts that ask at the same time wait for one reading.
     let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(hashes) = &*slot {
         return Ok(hashes.clone());

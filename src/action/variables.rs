@@ -16,7 +16,7 @@ use crate::outcome::TaskResult;
 use crate::output::Event;
 use crate::vars::World;
 
-/// Checks the settings of all hosts at once.
+/// Checks the settings of all hosts together.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
     let argument = |name: &str| context.text(name).ok_or_else(|| format!("missing required arguments: {name}"));
     let path = context.find("files", &argument("table")?)?;

@@ -34,7 +34,7 @@ pub fn run(words: &[String]) -> Result<u8> {
     let fail = |error: std::io::Error| Error::new(format!("the connection of the run cannot be used: {error}"));
     let (socket, rest) = words.split_first().ok_or_else(|| Error::new("there is no socket to connect to"))?;
     let command = command(rest);
-    // rsync that gives up signals its `ssh` to end at once. Ignoring the signal lets the host's error message still
+    // rsync that gives up signals its `ssh` to end immediately. Ignoring the signal lets the host's error message still
     // arrive.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fail)?;
     let _entered = runtime.enter();

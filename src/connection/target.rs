@@ -54,7 +54,8 @@ pub struct Target {
     pub host_key_checking: Option<HostKeyChecking>,
     /// `ansible_timeout`: time limit of the TCP connection, and of the server's banner; `None` leaves it to ssh_config.
     pub connect_timeout: Option<Duration>,
-    /// `ansible_ssh_retries`: number of further attempts to connect; `None` retries only what fails at once.
+    /// `ansible_ssh_retries`: number of further attempts to connect; `None` retries only failures that occur
+    /// immediately.
     pub retries: Option<u32>,
     /// `ansible_remote_tmp`: folder for the executor on the host, if programs may be executed there.
     pub remote_tmp: String,

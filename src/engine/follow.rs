@@ -56,8 +56,8 @@ impl<'a, F: Followed> Follow<'a, F> {
     /// # Errors
     ///
     /// If the run was deleted, the cluster has given up on it, it shows no sign of life for ten minutes, its key cannot
-    /// be read, or a journal cannot be stored. An API server that does not answer at once, and a segment that the run
-    /// has not written, are only reported.
+    /// be read, or a journal cannot be stored. An API server that does not answer immediately, and a segment that the
+    /// run has not written, are only reported.
     pub(crate) async fn until_end(&mut self) -> Result<u8> {
         let namespace = &self.client.namespace;
         let (client, run) = (self.client.clone(), self.run.to_owned());

@@ -21,7 +21,7 @@ use super::{COMMAND_LINE, LOOK, RENEW, SEAL_KEY, STOP, objects};
 use crate::error::{Error, Result};
 use crate::journal::{RunFile, State, has_begun, read_file};
 
-/// Greatest interval between two segments. Young runs store more often, so that their client sees them at once.
+/// Greatest interval between two segments. Young runs store more often, so that their client sees output immediately.
 const SLOWEST: Duration = Duration::from_secs(30);
 /// Divisor of a run's age that gives the interval between two segments, so that a run of hours has some hundred of
 /// them.

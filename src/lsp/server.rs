@@ -33,7 +33,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(2);
 /// Longest time that a question about a document waits for the document's first check, on a large project.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most questions that wait at a time; further ones are answered at once.
+/// Maximum number of waiting questions; further ones are answered immediately.
 const MOST_HELD: usize = 32;
 
 /// Number of events that wait. A client that sends faster waits too.

@@ -246,7 +246,7 @@ fn parallel(control: &Mapping, span: &Span, node: &Node) -> Result<()> {
     }
 }
 
-/// Whether a loop may run this many items at once.
+/// Whether a loop may run this many items in parallel.
 pub(crate) fn is_parallel(number: usize) -> bool {
     (1..=MOST_PARALLEL).contains(&number)
 }

@@ -30,7 +30,7 @@ impl View<'_> {
         let mut watch = Watch::of(&run.file)?;
         let problem = watch.read().err().map(|error| error.to_string());
         let mut state = watch.changes().unwrap_or_default();
-        // All hosts at once: the page has no events to follow.
+        // Collects the changes of all hosts, because a page without a script follows no events.
         while let Some(more) = watch.changes() {
             if let (Some(hosts), Json::Array(more)) = (state["hosts"].as_array_mut(), &more["hosts"]) {
                 hosts.extend(more.iter().cloned());

@@ -110,9 +110,9 @@ impl Start {
         String::from_utf8_lossy(&self.running().errors).into_owned()
     }
 
-    /// Stops the run and records that: the first time in order, as Ctrl-C does, and the second time at once. A repeated
-    /// request, such as a second press of the same button, does nothing. Sends SIGTERM, because a run may ignore SIGINT
-    /// if a shell started the server in the background.
+    /// Stops the run and records that: the first time in order, as Ctrl-C does, and the second time immediately. A
+    /// repeated request, such as a second press of the same button, does nothing. Sends SIGTERM, because a run may
+    /// ignore SIGINT if a shell started the server in the background.
     pub(super) fn cancel(&self, how: Cancel, audit: &Audit, record: Record) -> Result<()> {
         let earlier = match how {
             Cancel::InOrder => 0,

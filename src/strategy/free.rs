@@ -111,7 +111,7 @@ impl Batch {
                     continue;
                 }
             }
-            // The host can continue at once.
+            // The host can continue immediately.
             under_way.ready.insert(place);
             if self.removed.len() < removed {
                 // `meta: clear_host_errors` brought hosts back, so they may continue too.

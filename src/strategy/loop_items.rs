@@ -21,7 +21,7 @@ pub(super) struct Loop {
     all_items: bool,
     pub(super) pause: f64,
     pub(super) break_when: Vec<Node>,
-    /// Maximum number of items under way at once.
+    /// Maximum number of items under way at the same time.
     pub(super) parallel: usize,
 }
 

@@ -16,7 +16,7 @@ use crate::action::{Ahead, Lane, departed};
 use crate::outcome::kept::{self, Counted};
 use crate::outcome::{Effect, InventoryChange, NewHost, TaskResult};
 
-/// Maximum number of items under way at once.
+/// Maximum number of items under way at the same time.
 const WINDOW: usize = 32;
 
 /// Origin of an item's result.

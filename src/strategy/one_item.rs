@@ -90,7 +90,7 @@ impl TaskOnHost {
                     _ => None,
                 };
                 let mut result = self.failed(failure);
-                // An error inside a template file has `changed` all the same.
+                // An error inside a template file has `changed` nevertheless.
                 let is_in_file = args.is_some() && self.task.short_action() == "template";
                 if is_undefined && !is_in_file && compat.lacks_changed_when_undefined() {
                     result.remove("changed");

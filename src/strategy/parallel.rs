@@ -57,8 +57,8 @@ impl TaskOnHost {
 }
 
 impl<'a> Items<'a> {
-    /// Runs all items, at most `width` at once. Once one ends the loop, no further item starts, and those under way are
-    /// waited for, since they may have changed their host.
+    /// Runs all items, at most `width` in parallel. After an item that ends the loop, no further item starts. Items
+    /// under way are waited for, since they may have changed their host.
     pub(super) async fn run_beside(&mut self, width: usize) {
         let mut under_way = FuturesUnordered::new();
         let (mut next, mut goes_on, mut is_covered) = (0, true, false);

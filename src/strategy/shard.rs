@@ -109,7 +109,7 @@ impl TaskOnHost {
             self.begin();
             return self.lost("the run was stopped");
         }
-        // Only the lead knows the items that the resumed run completed, and counts what runs at once.
+        // Only the lead knows the items that the resumed run completed, and counts the items that run in parallel.
         let is_for_lead = self.is_of_lead()
             || self.is_resumed_loop()
             || self.task.has_parallel_items()

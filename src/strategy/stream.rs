@@ -29,7 +29,7 @@ use crate::output::{EventQueue, held_events};
 use crate::plan::{Selection, Step};
 use crate::playbook::{Task, label};
 
-/// Maximum number of a host's tasks under way at once.
+/// Maximum number of a host's tasks under way at the same time.
 const WINDOW: usize = 32;
 
 /// Keywords of tasks that wait for each answer.

@@ -181,7 +181,7 @@ impl Batch {
         self.hosts.keys().filter(|name| !lost(name)).cloned().collect()
     }
 
-    /// Maximum number of hosts on the task at once; `None` without `throttle`.
+    /// Maximum number of hosts that run the task at the same time; `None` without `throttle`.
     pub(super) fn throttle(&self, task: &Arc<Task>, context: Option<&Context>) -> Result<Option<usize>> {
         let (Some(node), Some(context)) = (task.keyword("throttle"), context) else { return Ok(None) };
         let value = given(context, node).map_err(|error| Error::parse(error.report(), &node.span).generic())?;

@@ -121,7 +121,7 @@ impl Screen {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Whether the terminal passes keys at once and without an echo.
+    /// Whether the terminal passes keys immediately and without an echo.
     pub(crate) fn passes_keys(&self) -> bool {
         let modes = tcgetattr(&self.keys).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)

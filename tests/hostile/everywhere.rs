@@ -15,7 +15,7 @@ const VALUES: [&str; 4] =
     ["\"{{ r.x }}\"", "\"{{ r.e }}\"", "[\"{{ r.x }}\", \"{{ r.e }}\"]", "{\"{{ r.x }}\": \"{{ r.e }}\"}"];
 /// Actions that wait for as long as their options say. They run with [`SHORT`] options alone.
 const WAITING: &[&str] = &["reboot", "wait_for_connection", "wait_for", "pause"];
-/// Tasks of those actions that end at once, whatever `VALUE` is.
+/// Tasks with these actions that end immediately, whatever `VALUE` is.
 const SHORT: &[&str] = &[
     "    - pause: {prompt: VALUE, seconds: 1}\n",
     "    - pause: {seconds: VALUE}\n",

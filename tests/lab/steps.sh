@@ -297,7 +297,7 @@ upgrade_planned() {
   WINDLASS_LAB_RELEASE=$to upgrade --check > "$log/upgrade-check.log" 2>&1 || { tail -30 "$log/upgrade-check.log"; return 1; }
   # The plan is printed first and last.
   [ "$(grep -c "node[123]: Kubernetes $from -> $to" "$log/upgrade-check.log")" = 6 ] && running "$from" || return 1
-  # cluster.yml would change all nodes at once.
+  # cluster.yml would change all nodes at the same time.
   if WINDLASS_LAB_RELEASE=$to play > "$log/upgrade-refused.log" 2>&1; then return 1; fi
   grep -q 'playbooks/upgrade.yml' "$log/upgrade-refused.log"
 }
@@ -460,7 +460,7 @@ small_etcd() {
 
 not_served() { ! kubectl "$1" --server="https://127.0.0.1:6443" get --raw=/readyz > /dev/null 2>&1; }
 
-# Two damages at once: etcd refuses writes, and an API server does not start.
+# Two failures at the same time: etcd refuses writes, and an API server does not start.
 full_and_wrong_flag() {
   local size
   size=$(with_etcdctl node1 'etcdctl endpoint status --write-out=json' | sed 's/.*"dbSize":\([0-9]*\).*/\1/')
@@ -489,7 +489,8 @@ majority_lost() {
     kubectl node3 create configmap written --from-literal=key=value
 }
 
-# Nobody has renewed them, and they end on all members at once. The authority and the keys are the same ones.
+# Nobody has renewed the certificates, and they expire on all members at the same time. The authority and the keys are
+# the same ones.
 etcd_expired() {
   local node before
   kubectl node1 create configmap before-expiry --from-literal=key=value || return 1

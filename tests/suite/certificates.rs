@@ -491,7 +491,7 @@ fn member_of_etcd_supplies_no_authority_of_kubernetes() {
     assert_eq!(read("e1")["here"], serde_json::json!(["/e/rotation/ca.pem"]));
 }
 
-/// After a power failure, the timers of all control planes elapse at once. Their clocks need not agree.
+/// After a power failure, the timers of all control planes elapse at the same time. Their clocks need not agree.
 #[test]
 fn timers_of_control_planes_follow_each_other_and_wait_for_the_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -89,7 +89,7 @@ fn encryption_that_other_control_planes_cannot_read_yet_refused() {
     let remedy = "Run the playbook once with -e kube_encryption_algorithm=identity, which";
     let (code, text) = checked(folder.path(), true, "", "");
     assert!(code == Some(2) && text.contains(remedy) && text.contains("cannot read yet"), "{text}");
-    // A new cluster encrypts at once, also after an interruption.
+    // A new cluster encrypts from the start, also after an interruption.
     let (code, text) = checked(folder.path(), false, "", "");
     assert_eq!(code, Some(0), "{text}");
     let record = fs::read_to_string(&marker).unwrap();

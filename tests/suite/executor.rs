@@ -151,7 +151,7 @@ async fn larger_executor_uploaded_for_first_module_that_needs_it() {
         assert_eq!((statistics.uploads, statistics.connections), (2, connections));
         pool.close().await;
 
-        // The pool starts it at once if the need is known in advance.
+        // The pool starts the larger executor directly if the need is known in advance.
         let pool = Pool::with_images(Limits::default(), two_images());
         pool.expect(["ping", "yum_repository"].into_iter());
         pool.run(&target, call("ping", json!({}))).await.unwrap();

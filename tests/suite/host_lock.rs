@@ -147,7 +147,7 @@ fn second_run_names_the_first_and_waits() {
     second.says(&format!("web1: waiting for the lock of this host, which is held by root@{}", node()));
     second.says(&format!("(process {}), `playbook first.yml`, since 2", first.child.id()));
     assert!(!machine.path("made").exists(), "{}", second.said());
-    // One run fails at once; another ignores the lock.
+    // One run fails immediately; another ignores the lock.
     let (code, said) = machine.start(&["playbook", "second.yml", "--lock", "fail"]).ends();
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("web1 is locked by another run: root@") && said.contains("`playbook first.yml`"), "{said}");
@@ -326,7 +326,7 @@ fn file_that_root_and_its_owner_edit_at_once_loses_no_line() {
     assert_eq!(text.lines().count(), 40, "{text}");
 }
 
-/// Starts a job that runs until it may end, in a run that ends at once. Returns the number of the job's process.
+/// Starts a job that runs until it may end, in a run that ends immediately. Returns the number of the job's process.
 fn start_job(machine: &Machine, limit: u64) -> String {
     let (begun, go) = (machine.path("begun"), machine.path("go"));
     let body = format!(

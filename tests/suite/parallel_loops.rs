@@ -1,4 +1,4 @@
-//! `loop_control.parallel`: items of a loop run at once, within their limits, and mean what they mean one by one.
+//! `loop_control.parallel`: items of a loop run in parallel, within their limits, with the same results as one by one.
 
 use std::fs;
 use std::net::TcpListener;
@@ -74,7 +74,7 @@ fn counted(keywords: &str) -> String {
     )
 }
 
-/// Runs that task and checks that no more than `most` items ran at once.
+/// Runs that task and checks that no more than `most` items ran in parallel.
 #[track_caller]
 fn counts(project: &Project, most: usize, words: &[&str]) {
     project.run(words).ends(0);

@@ -90,7 +90,7 @@ impl Site {
         assert!(fs::read(path).unwrap() == self.bytes, "{}", path.display());
     }
 
-    /// Copies the file to all hosts at once. Returns the bytes sent, without the executors' own.
+    /// Copies the file to all hosts in parallel. Returns the bytes sent, without the executors' own.
     async fn copy_to(&self, targets: &[Arc<Target>]) -> u64 {
         for target in targets {
             self.pool.hello(target).await.unwrap();

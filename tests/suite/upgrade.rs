@@ -766,7 +766,7 @@ fn workers_follow_one_that_was_put_back_only_by_choice() {
     }
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubeadm-fails"), "").unwrap();
-    // A control plane ends the run all the same.
+    // A control plane ends the run nevertheless.
     let (code, text) = simulate(folder.path(), &["-e", "upgrade_continue_after_failure=true"]);
     assert!(code == Some(2) && text.contains("No further node was begun"), "{text}");
     assert!(!text.contains("Report the nodes left to upgrade"), "{text}");

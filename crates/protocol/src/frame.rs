@@ -15,7 +15,7 @@ pub const MAX_MESSAGE: usize = 160 << 20;
 pub const MAX_BLOB: usize = 16 << 20;
 /// Largest spare buffer that a decoder keeps between two frames, in bytes.
 const KEPT: usize = 256 << 10;
-/// Bytes of a message that are read at once.
+/// Maximum number of bytes of a message in one read.
 const PIECE: usize = 64 << 10;
 /// Bytes that most messages fit into.
 const USUAL: usize = 1 << 10;

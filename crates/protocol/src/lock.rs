@@ -1,4 +1,4 @@
-//! The lock on a host, which keeps two runs from changing it at once.
+//! The lock on a host, which keeps two runs from changing it at the same time.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub struct LockTerms {
     pub run: String,
     /// Description of the run, shown to runs that wait for it.
     pub holder: Holder,
-    /// Seconds to wait for another run; 0 fails at once.
+    /// Seconds to wait for another run; 0 fails immediately.
     pub wait: u64,
     /// The controller's part in a run of several processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,7 +43,8 @@ impl Attempts {
     }
 }
 
-/// A pause that doubles with every attempt; half of it is random, so that a thousand connections do not retry at once.
+/// A pause that doubles with every attempt; half of it is random, so that a thousand connections do not retry at the
+/// same time.
 pub(crate) fn pause(attempt: u32) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
     let chance = getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX));

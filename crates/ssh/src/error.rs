@@ -137,7 +137,7 @@ pub enum Error {
         /// Remedy; empty or begins with a separator.
         hint: String,
     },
-    /// A ProxyCommand could not be started or ended at once.
+    /// A ProxyCommand could not be started, or ended immediately.
     #[error("the ProxyCommand `{command}` for {peer} failed: {reason}")]
     ProxyCommand {
         /// The command with its tokens replaced.

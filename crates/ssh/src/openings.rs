@@ -1,4 +1,5 @@
-//! How many connections a [`Connector`](crate::Connector) opens at once, and how fast within one network.
+//! Limits on the connections that a [`Connector`](crate::Connector) opens at the same time, and on their rate within
+//! one network.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,13 +9,14 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Key exchanges and logins at once. They cost processor time here, and a server that many hosts share refuses more.
+/// Maximum number of simultaneous key exchanges and logins. They cost processor time here, and a server that many hosts
+/// share refuses more.
 const AT_ONCE: usize = 64;
-/// Connections that open through one jump host at once. They share one login there, which MaxStartups counts once. Half
-/// of the turns are left for hosts that do not depend on it.
+/// Maximum number of connections that open through one jump host at the same time. They share one login there, which
+/// MaxStartups counts once. Half of the turns are left for hosts that do not depend on it.
 const THROUGH_JUMP_HOST: usize = 32;
-/// Connections that open through equal ProxyCommands at once. `ssh -W` logs in to the jump host each time, and sshd
-/// refuses at random from ten unfinished logins on (MaxStartups 10:30:100).
+/// Maximum number of connections that open through equal ProxyCommands at the same time. `ssh -W` logs in to the jump
+/// host each time, and sshd refuses at random from ten unfinished logins on (MaxStartups 10:30:100).
 const THROUGH_COMMAND: usize = 8;
 /// Time without a first byte from the server after which a connection gives its turn to others, so that dead hosts do
 /// not delay them.

@@ -23,7 +23,7 @@ pub const GATHER_SUBSET: Opt = Opt::new(
 .default("[\"all\"]");
 /// Option for the facts to return.
 pub const FILTER: Opt =
-    Opt::new("filter", Kind::List(&Kind::Str), "Shell patterns, one of which the names of returned facts must match.")
+    Opt::new("filter", Kind::List(&Kind::Str), "Return only facts whose names match one of these shell patterns.")
         .default("[]");
 /// Option for the folder of local facts.
 pub const FACT_PATH: Opt =

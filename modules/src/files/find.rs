@@ -40,7 +40,7 @@ static SPEC: Spec = Spec {
         Opt::new(
             "patterns",
             Kind::List(&Kind::Str),
-            "Patterns, one of which the name must match: wildcards, or regular expressions with `use_regex`.",
+            "Find only names that match one of these patterns: wildcards, or regular expressions with `use_regex`.",
         )
         .aliases(&["pattern"])
         .default("[]"),

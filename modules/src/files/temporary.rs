@@ -25,7 +25,7 @@ static SPEC: Spec = Spec {
     ],
     options: &[
         Opt::new("state", Kind::Str, "Type of entry to create.").choices(&["file", "directory"]).default("\"file\""),
-        Opt::new("path", Kind::Path, "Directory to create it in. Default: the host's directory for temporary files."),
+        Opt::new("path", Kind::Path, "Directory for the new file or directory. Default: the host's directory for temporary files."),
         Opt::new("prefix", Kind::Str, "Prefix of the name.").default("\"ansible.\""),
         Opt::new("suffix", Kind::Str, "Suffix of the name.").default("\"\""),
     ],

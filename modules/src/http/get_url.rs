@@ -72,7 +72,7 @@ static SPEC: Spec = Spec {
         CIPHERS,
         USE_NETRC,
         Opt::new("_limit", Kind::Int, "Maximum size in bytes, unpacked."),
-        Opt::new("_slowest", Kind::Int, "Bytes per second below which a body is given up."),
+        Opt::new("_slowest", Kind::Int, "Minimum rate of the download in bytes per second; a slower one fails."),
     ],
     examples: "- name: Fetch a release, once\n  ansible.builtin.get_url:\n    url: https://downloads.example.com/tool-1.4.tar.gz\n    \
                dest: /opt/downloads/\n    checksum: sha256:https://downloads.example.com/SHA256SUMS\n    mode: '0644'\n\n\

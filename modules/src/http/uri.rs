@@ -91,7 +91,7 @@ pub static SPEC: Spec = Spec {
         CIPHERS,
         USE_NETRC,
         Opt::new("_content", Kind::Int, "Index of `src` among the controller's contents."),
-        Opt::new("_slowest", Kind::Int, "Bytes per second below which a body is given up."),
+        Opt::new("_slowest", Kind::Int, "Minimum rate of the response body in bytes per second; a slower one fails."),
     ],
     mutually_exclusive: &[&["body", "src"]],
     check: Check::None,

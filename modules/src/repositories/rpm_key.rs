@@ -26,7 +26,7 @@ static SPEC: Spec = Spec {
         Opt::new(
             "fingerprint",
             Kind::List(&Kind::Str),
-            "Fingerprints of which the key must have one; otherwise the task fails.",
+            "Accepted fingerprints. The task fails if the key has none of them.",
         ),
     ],
     examples: "- name: Trust the key of the repository\n  ansible.builtin.rpm_key:\n    key: https://packages.example.org/RPM-GPG-KEY\n    \

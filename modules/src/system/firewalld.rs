@@ -55,7 +55,7 @@ static SPEC: Spec = Spec {
         Opt::new("icmp_block_inversion", Kind::Bool, "Block all ICMP types except the listed ones."),
         Opt::new("forward", Kind::Bool, "Forward packets between the interfaces of the zone."),
         Opt::new("masquerade", Kind::Bool, "Masquerade forwarded packets."),
-        Opt::new("target", Kind::Str, "Fate of packets that no rule of the zone matches.").choices(&[
+        Opt::new("target", Kind::Str, "Treatment of packets that no rule of the zone matches.").choices(&[
             "default",
             "ACCEPT",
             "DROP",

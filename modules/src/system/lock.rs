@@ -124,8 +124,8 @@ fn processes_with(path: &Path) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Waits until no process holds a lock. Reports the holder at once, and when the time is over in a failure that begins
-/// with `refusal`.
+/// Waits until no process holds a lock. Reports the holder immediately, and again after the time limit, in a failure
+/// that begins with `refusal`.
 pub(super) fn wait(locks: &[Lock<'_>], limit: Duration, refusal: &str, host: &Host) -> Result<(), Failure> {
     let deadline = Instant::now() + limit;
     let mut is_reported = false;

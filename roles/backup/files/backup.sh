@@ -232,7 +232,7 @@ outdated | while read -r old; do
     echo "removed $BACKUP_DIR/$old"
 done
 [ -n "$BACKUP_S3_URL" ] || exit 0
-# Exit code 3 means that the archive is good all the same.
+# Exit code 3 means that the archive is good nevertheless.
 printf '%s  %s\n' "$sum" "$archive" >"$work/$archive.sha256"
 upload "$BACKUP_DIR/$archive" && upload "$work/$archive.sha256" ||
     { echo "The archive could not be written to $BACKUP_S3_URL." >&2; exit 3; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # keep.sh FOLDER PROGRAMS PATH...: keeps the programs and the settings that exist in FOLDER, which replaces an earlier
-# one at once. Programs are hard links where the file system allows it, because tasks that replace a program create a
+# one atomically. Programs are hard links where the file system allows it, because tasks that replace a program create a
 # new file; so they take no space.
 set -eu
 umask 077

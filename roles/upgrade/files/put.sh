@@ -1,7 +1,7 @@
 #!/bin/sh
-# put.sh FOLDER PROGRAMS: restores the files that keep.sh has saved, and prints those that differed. Each is replaced at
-# once, so that kubelet never reads half of a manifest. kubelet ignores names with a dot in front. Restored files get
-# the present time, by which the roles recognise services that still run with other settings.
+# put.sh FOLDER PROGRAMS: restores the files that keep.sh has saved, and prints those that differed. Each is replaced
+# atomically, so that kubelet never reads half of a manifest. kubelet ignores names with a dot in front. Restored files
+# get the present time, by which the roles recognise services that still run with other settings.
 set -eu
 old=$1 programs=$2
 [ -d "$old" ] || exit 0

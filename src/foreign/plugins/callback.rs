@@ -84,7 +84,7 @@ impl Reply {
 }
 
 impl PythonPlugins {
-    /// Directories of callback plugins that are known by now: of the project, of its roles, and the configured ones.
+    /// Directories of callback plugins known so far: of the project, of its roles, and the configured ones.
     fn callback_folders(&self) -> Vec<PathBuf> {
         let mut folders = self.modules.callback_folders();
         // Playbooks add theirs when they are read.

@@ -1,7 +1,7 @@
 //! Keys while a footer is shown: pause, hosts at work, live output, end of the run.
 //!
-//! The terminal passes each key at once and echoes none, except while something is asked, while the program is stopped
-//! or in the background, and after the footer.
+//! The terminal passes each key immediately and echoes none, except while something is asked, while the program is
+//! stopped or in the background, and after the footer.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ fn are_ours() -> bool {
     IS_ACTIVE.load(Ordering::Acquire) && QUESTIONS.load(Ordering::Acquire) == 0 && is_foreground() && is_running()
 }
 
-/// Passes keys at once and without an echo if they are ours; otherwise restores the usual mode.
+/// Passes keys immediately and without an echo if they are ours; otherwise restores the usual mode.
 fn settle(usual: &mut Option<Termios>) {
     match (are_ours(), &usual) {
         (true, None) => enter(usual),
@@ -141,7 +141,7 @@ fn read() {
                 PAUSED.send_replace(false);
                 return;
             }
-            // Several at once are pasted text or the sequence of a special key.
+            // Several bytes in one read are pasted text or the sequence of a special key.
             (Some(Ok(1)), [key, ..]) => last = pressed(key, last),
             (Some(Ok(_)), _) => last = 0,
         }

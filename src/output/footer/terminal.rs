@@ -16,7 +16,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Writes text at once.
+    /// Writes text and flushes it.
     pub(super) fn write(self, text: &str) -> io::Result<()> {
         match self {
             Stream::Stdout => {

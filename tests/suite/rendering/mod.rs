@@ -122,7 +122,7 @@ fn kubeadm_configuration_of_current_releases_has_every_setting() {
         ] {
             assert_eq!(flag("apiServer", name).as_deref(), Some(value), "{version}: {name}");
         }
-        // kubeadm would refuse both at once.
+        // kubeadm would refuse both together.
         assert_eq!(flag("apiServer", "authorization-mode"), None);
         assert_eq!(flag("apiServer", "oidc-issuer-url"), None);
         assert_eq!(flag("scheduler", "config").as_deref(), Some("/etc/kubernetes/scheduler/config.yaml"));

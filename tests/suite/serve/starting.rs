@@ -178,7 +178,7 @@ fn run_is_cancelled_by_its_user_or_an_admin_only() {
     let report = ana.get(&format!("/runs/{run}")).body;
     assert!(report.contains("interrupted"), "{report}");
 
-    // An admin cancels any run, and a second request ends it at once.
+    // An admin cancels any run, and a second request ends it immediately.
     let run = bob.run_of(&bob.start("Wait", &[]));
     let start = desk.records("started")[1]["start"].as_str().unwrap().to_owned();
     // The second press of the same button, and a request out of order, do nothing.

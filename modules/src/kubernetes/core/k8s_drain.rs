@@ -40,7 +40,7 @@ pub static SPEC: Spec = Spec {
                 "Seconds for a pod to terminate. Default: the pod's own grace period."
             ),
             Opt::new("force", Kind::Bool, "Also evict pods that no controller recreates.").default("false"),
-            Opt::new("ignore_daemonsets", Kind::Bool, "Skip pods of DaemonSets, which would be recreated at once.")
+            Opt::new("ignore_daemonsets", Kind::Bool, "Skip pods of DaemonSets, which would be recreated immediately.")
                 .default("false"),
             Opt::new(
                 "delete_emptydir_data",

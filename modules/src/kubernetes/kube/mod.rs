@@ -96,7 +96,7 @@ static SPEC: Spec = Spec {
         Opt::new(
             "ignore_daemonsets",
             Kind::Bool,
-            "With `drained`: skip pods of DaemonSets, which would be recreated at once.",
+            "With `drained`: skip pods of DaemonSets, which would be recreated immediately.",
         )
         .default("true"),
         Opt::new(

@@ -1,5 +1,5 @@
-//! `kube`: waits for conditions, values, rollouts and deletions. Queries once a second, because `kubectl wait` fails at
-//! once if an object is missing or the API server does not answer.
+//! `kube`: waits for conditions, values, rollouts and deletions. Queries once a second, because `kubectl wait` fails
+//! immediately if an object is missing or the API server does not answer.
 
 use std::time::{Duration, Instant};
 

@@ -21,13 +21,13 @@ use crate::{lock::lock, process::reason, run::failed};
 
 /// Time for which a content is kept after it was received or last sent.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Contents kept at once; beyond that the oldest is dropped.
+/// Maximum number of contents kept; beyond that, the oldest is dropped.
 const MOST_KEPT: usize = 64;
 /// Time for the receiver to connect, and then to send its ticket.
 const ARRIVAL: Duration = Duration::from_secs(15);
 /// Time for the receiver to accept some bytes.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Connections served at once; further ones are closed.
+/// Maximum number of connections served at the same time; further ones are closed.
 const MOST_CONNECTIONS: usize = 8;
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
