@@ -103,7 +103,7 @@ impl Store {
                 let mut reader = Hashing::new(BufReader::new(source).take(length));
                 let (ending, is_same): (_, fn(&Digest, &Digest) -> bool) = match content.encoding {
                     Encoding::Zstd => (".zst", |_, _| true),
-                    // Its file belongs to someone else, who may have changed it.
+                    // The file is not ours and may have changed since it was hashed.
                     _ => ("", |before, after| before == after),
                 };
                 member(archive, &format!("blobs/sha256/{digest}{ending}"), length, &mut reader)

@@ -266,7 +266,7 @@ fn journal(settings: &Settings) -> Finding {
     match State::of(settings) {
         Ok(state) => {
             let root = state.root();
-            // It is made by the first run, so the directory that exists decides.
+            // The first run creates the directory, so its nearest existing ancestor must be writable.
             let existing = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
             match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {
                 Ok(()) => Finding::ok(SUBJECT, format!("in `{}`", root.display())),

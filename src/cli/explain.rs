@@ -322,7 +322,7 @@ fn journal(run: &str, settings: &Settings) -> Result<Journal> {
     read_file(&super::runs::find(&State::of(settings)?, Some(run))?.path)
 }
 
-/// Everything besides the session that an explanation is made from.
+/// Sources of an explanation other than the session.
 struct Sources<'a> {
     config: &'a Config,
     configured: &'a Settings,
@@ -429,7 +429,7 @@ impl Explainer<'_> {
             let mut one = self.run.entered(&Arc::new(play))?;
             one.for_host(&self.host)?;
             entered.push((index + 1, one));
-            // Later plays may have hosts by the groups that this one made.
+            // Hosts of later plays may depend on groups that this play created.
             if let Some(recorded) = &self.recorded {
                 self.run.remember(&recorded.journal, recorded.number(index))?;
             }

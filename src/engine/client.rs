@@ -26,7 +26,7 @@ pub(crate) struct Client {
 pub(crate) struct Request {
     /// Image with `windlass` as its entry point.
     pub(crate) image: String,
-    /// Command line after the program's name. It may hold secrets, so it is one itself.
+    /// Command line after the program's name. It may contain secrets, so it is stored as a secret.
     pub(crate) words: Vec<String>,
     /// The same without secrets, to be shown.
     pub(crate) shown: String,

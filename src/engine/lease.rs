@@ -19,9 +19,9 @@ pub(super) struct Held {
     holder: String,
     /// Version of the object that this pod wrote last. Another version is the work of another pod.
     version: Value,
-    /// Whether this pod was the last one to hold it.
+    /// Whether this pod was also the previous holder of the lease.
     pub(super) was_ours: bool,
-    /// Number of times that it was taken. Hosts refuse who has taken it earlier.
+    /// Number of times that the lease was taken. Hosts refuse a process with a smaller number.
     pub(super) transitions: u32,
     /// Start of the last successful renewal.
     renewed: Instant,

@@ -44,7 +44,7 @@ const JOURNAL: &str = "windlass.dev/journal";
 /// Annotation with the exit code, on the last segment of a run.
 const END: &str = "windlass.dev/end";
 
-/// Annotation of everything that a run stores: a code that only its key makes.
+/// Annotation of each object that a run stores: its authentication code, which requires the run's key.
 const SEAL: &str = "windlass.dev/seal";
 
 /// Folders of the pod: of the mounted project and its secrets, and of everything that the run writes.
@@ -70,7 +70,7 @@ const REQUEST: Duration = Duration::from_secs(10);
 
 /// Name of the input that holds the command line: a list of words as JSON.
 const COMMAND_LINE: &str = "command";
-/// Name of the input that holds the key of the run's codes.
+/// Name of the input that contains the key of the run's authentication codes.
 const SEAL_KEY: &str = "seal";
 
 /// Name of the objects of a run.

@@ -253,7 +253,7 @@ pub(super) fn cancel(namespace: &Namespace, run: &str, seal: &Seal) -> Value {
     namespace.object(CONFIG_MAP, &cancel_name(run), run, json!({ "annotations": annotations }))
 }
 
-/// Whether somebody who knows the run's key asks for that.
+/// Whether an object asks to cancel the run, and its writer knew the run's key.
 pub(super) fn is_cancel(object: &Value, run: &str, seal: &Seal) -> bool {
     seal.is_on(object, &[b"cancel", run.as_bytes()])
 }

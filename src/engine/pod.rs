@@ -269,7 +269,7 @@ impl Store {
         };
         while let Some(object) = store.read(Segment::name(&place.run, store.number + 1)).await {
             store.number += 1;
-            // Objects that the run has not written may say anything.
+            // Objects that the run has not written are not trusted.
             let Some(segment) = Segment::of(&object, &place.run, store.number, &store.seal) else { continue };
             store.total += segment.size();
             store.outputs += segment.output.len() as u64;

@@ -1,4 +1,4 @@
-//! Codes that show which objects a run has written.
+//! Authentication codes, which prove that a run has written an object.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -58,7 +58,7 @@ impl Segment {
         namespace.object(CONFIG_MAP, &Segment::name(run, number), run, rest)
     }
 
-    /// Hands on the parts that the code of the segment with this number covers.
+    /// Calls `work` with the parts that the authentication code of the segment with this number covers.
     fn with_parts<T>(&self, run: &str, number: u32, work: impl FnOnce(&[&[u8]]) -> T) -> T {
         let (file, bytes) = self.journal.as_ref().map_or(("", &[][..]), |(file, bytes)| (file, bytes));
         let end = self.end.map(|code| [code]);

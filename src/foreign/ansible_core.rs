@@ -19,11 +19,11 @@ pub struct AnsibleCore {
 
 /// File that identifies the package `ansible`.
 const MARK: &str = "module_utils/basic.py";
-/// Commands in whose environment it is searched for.
+/// Commands whose Python environment may contain the package.
 const COMMANDS: &[&str] = &["ansible-playbook", "ansible"];
 
 impl AnsibleCore {
-    /// The one at `place`: the package itself, a site-packages directory, a virtual environment, or a source tree.
+    /// ansible-core at `place`: the package itself, a site-packages directory, a virtual environment, or a source tree.
     pub fn at(place: &Path) -> Option<AnsibleCore> {
         let package = package_in(place)?;
         Some(AnsibleCore {
@@ -55,7 +55,7 @@ impl AnsibleCore {
         self.package.join("modules")
     }
 
-    /// Directory of Python packages that contains it; collections may be there too.
+    /// Directory of Python packages that contains ansible-core. It may contain collections too.
     pub fn site_packages(&self) -> &Path {
         self.package.parent().unwrap_or(&self.package)
     }

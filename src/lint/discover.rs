@@ -181,7 +181,7 @@ fn kind_by_content(node: &Node) -> Kind {
     if maps().count() == items.len() && maps().any(|map| map.keys().filter_map(|key| key.as_str()).any(is_play)) {
         return Kind::Playbook;
     }
-    // A list of `include` alone may be one of playbooks too, but is checked alike.
+    // A list of nothing but `include` may be a playbook too, but the checks are the same.
     let is_task = |key: &str| matches!(key, "block" | "include") || (crate::builtin::is_known(key) && key != "user");
     let is_task_list = maps().count() == items.len()
         && maps().all(|map| {

@@ -89,7 +89,7 @@ pub fn load(sources: &[String], options: LoadOptions) -> Result<Loaded> {
 #[derive(Clone, Copy, PartialEq)]
 enum Named {
     Given,
-    /// By a source that includes it. Then it includes no others itself.
+    /// Named by a source that includes it. An included source does not include others.
     Included,
 }
 

@@ -35,7 +35,7 @@ pub struct Rule {
     pub severity: Severity,
     /// Whether `--fix` corrects all or some findings.
     pub fixable: bool,
-    /// Names of ansible-lint for the same thing, accepted in comments and options.
+    /// Names of the same rule in ansible-lint, accepted in comments and options.
     pub aliases: &'static [&'static str],
     /// One line for lists.
     pub summary: &'static str,

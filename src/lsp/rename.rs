@@ -43,7 +43,7 @@ impl<'n> Symbol<'n> {
         }
     }
 
-    /// Places that define it, and places that use it.
+    /// Places that define the symbol, and places that use it.
     fn spots<'i>(self, index: &'i Index) -> (&'i [Spot], &'i [Spot]) {
         let of = |names: &'i BTreeMap<String, Vec<Spot>>| names.get(self.name()).map(Vec::as_slice).unwrap_or_default();
         match self {

@@ -18,7 +18,7 @@ pub enum Effect {
     Facts(HostFacts),
     /// Python found on the host for modules of a become user.
     Python {
-        /// Kind of the connection over which it was found.
+        /// Kind of the connection over which the interpreter was found.
         kind: Kind,
         /// The become user; `None` is the login user.
         user: Option<String>,
@@ -51,7 +51,7 @@ pub struct SetFacts {
 pub struct IncludedVars {
     /// The files in the order they were read.
     pub files: Vec<PathBuf>,
-    /// Variable that holds them all; `None` sets each variable by itself.
+    /// Variable that contains all others as a dictionary; `None` sets each one separately.
     pub name: Option<String>,
     /// Whether dictionaries are merged with existing ones of the same name.
     pub merge: bool,

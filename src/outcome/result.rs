@@ -372,7 +372,7 @@ impl TaskResult {
     /// Frees values above `least` bytes once the result is reported. Of values on disk, [`TaskResult::to_value`] still
     /// knows all.
     pub(crate) fn shed(&mut self, least: usize) {
-        // Whether a loop failed follows from its items.
+        // `results` is kept, because the status of a loop follows from its items.
         let is_kept = |key: &Arc<str>, value: &Value| &**key == "results" || size(value).memory <= least;
         if !self.values.iter().all(|(key, value)| is_kept(key, value)) {
             Arc::make_mut(&mut self.values).retain(|key, value| is_kept(key, value));

@@ -169,7 +169,7 @@ impl Output for Collector {
 fn status_of(event: &ResultEvent<Shown>) -> Status {
     match event.status {
         Outcome::Failed { ignored: false } | Outcome::Unreachable { ignored: false } => Status::Failed,
-        // Tasks that need its result are unknown by themselves.
+        // Tasks that need the result of this one are counted as unknown themselves.
         _ if event.result.unknown() == Some(Unknown::NotRun) && event.task.changes_nothing() => Status::NotRun,
         _ if event.result.unknown().is_some() => Status::Unknown,
         Outcome::Skipped => Status::Skipped,

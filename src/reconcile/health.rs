@@ -11,7 +11,7 @@ use crate::planned::{Document, Status};
 
 /// Maximum size of a report, in bytes.
 const SIZE: u64 = 64 << 20;
-/// Checks that find a node itself broken, rather than something on it.
+/// Checks whose failure means that the node itself is broken, not only a service on it.
 const OF_NODES: &[&str] = &["host.reach", "node.kubelet"];
 /// The check that finds a node not Ready, about a node of the result's `node`.
 const NOT_READY: &str = "cluster.nodes";
@@ -48,7 +48,7 @@ struct Observed {
     node: String,
 }
 
-/// Proof that a node is lost, which the node itself cannot give about another one.
+/// Proof that a node is lost. One node cannot produce it about another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
     /// The control machine did not reach the host.

@@ -115,7 +115,7 @@ impl HostRecap {
         second.into_iter().for_each(|count| *count = count.saturating_add(1));
     }
 
-    /// Takes an outcome back that another one replaces.
+    /// Subtracts an outcome that another one replaces.
     pub(super) fn discount(&mut self, status: Kind) {
         let (first, second) = self.counts(status);
         *first = first.saturating_sub(1);

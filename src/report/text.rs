@@ -111,7 +111,7 @@ impl Budget {
         self.short(Value::Object(args.clone()).to_string())
     }
 
-    /// Texts of a result: all keys that tell something, then the output of programs.
+    /// Texts of a result: all keys with information, then the output of programs.
     pub(super) fn texts(&mut self, result: &Map<String, Value>, failed: bool) -> Vec<Text> {
         let limit = if failed { FAILED } else { OTHER };
         let item = result.get("ansible_loop_var").and_then(Value::as_str);

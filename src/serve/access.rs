@@ -16,7 +16,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// A right with a new token, for the server at this address.
+    /// Access with a new token, for the server at this address.
     pub(super) fn new(address: SocketAddr) -> Result<Access> {
         Ok(Access { token: users::random()?, cookie: cookie(address) })
     }
@@ -52,7 +52,7 @@ pub(super) fn cookie_header(name: &str, value: &str) -> String {
     format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/")
 }
 
-/// The answer to a request by another name than one of this machine.
+/// The answer to a request whose `Host` is not a name of this machine; `None` if it is one.
 pub(super) fn refused_name(request: &Request) -> Option<Answer> {
     if request.host.as_deref().is_some_and(is_loopback) {
         return None;

@@ -267,7 +267,7 @@ fn is_deeper(value: &Json, levels: usize) -> bool {
     }
 }
 
-/// Whether no text is left where the type is another.
+/// Whether every part of the value has been converted to its type: no text remains where another type is required.
 fn fits(value: &Json, kind: Kind, elements: Kind) -> bool {
     match (kind, value) {
         (Kind::Text, _) => true,

@@ -221,7 +221,7 @@ impl View<'_> {
         links
     }
 
-    /// Policy about referrers. A form states its origin only if the policy lets it.
+    /// Policy about referrers. Browsers send the origin of a form only if the policy permits it.
     fn referrer(&self) -> &'static str {
         if self.pages.control().is_some() { "same-origin" } else { "no-referrer" }
     }

@@ -45,14 +45,14 @@ impl Sessions {
         Ok(word)
     }
 
-    /// The session with this word, and its user as the configuration has it now.
+    /// The session with this secret, and its user in the current configuration.
     pub(super) fn find<'a>(&self, word: &str, users: &'a [User]) -> Option<(Session, &'a User)> {
         let session = self.locked().get(&users::hash(word)).cloned()?;
         let user = users.iter().find(|user| user.name == session.user && user.hash == session.token)?;
         Some((session, user))
     }
 
-    /// Ends the session with this word.
+    /// Ends the session with this secret.
     pub(super) fn end(&self, word: &str) {
         self.locked().remove(&users::hash(word));
     }

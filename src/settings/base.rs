@@ -19,11 +19,11 @@ pub struct Setting {
     /// Permitted values; empty if any is.
     pub choices: Vec<&'static str>,
     default: Value,
-    /// Environment variables that set it.
+    /// Environment variables that set the setting.
     pub env: Vec<&'static str>,
-    /// Sections and keys of ansible.cfg that set it.
+    /// Sections and keys of ansible.cfg that set the setting.
     pub ini: Vec<(&'static str, &'static str)>,
-    /// Variables of plays that set it.
+    /// Variables of plays that set the setting.
     pub vars: Vec<&'static str>,
     /// Description.
     pub doc: &'static str,

@@ -9,9 +9,9 @@ pub struct CallbackOption {
     pub kind: &'static str,
     /// Default value as text.
     pub default: Option<&'static str>,
-    /// Environment variables that set it.
+    /// Environment variables that set the option.
     pub env: &'static [&'static str],
-    /// Sections and keys of ansible.cfg that set it.
+    /// Sections and keys of ansible.cfg that set the option.
     pub ini: &'static [(&'static str, &'static str)],
     /// Description.
     pub doc: &'static str,

@@ -101,7 +101,7 @@ fn passwords(connection: &str) -> Vec<String> {
         [
             r"^(?:\w+://)?(?:[^:]+|\[[^\]]+\]):\d+:\d+:(.+)$",
             r"^.+:\d+;\d*:(.+)$",
-            // The last `@` ends it, because a password may hold one.
+            // The last `@` ends the password, because a password may contain an `@`.
             r"^[\w+.-]+://[^:/?#]*:([^/?#]+)@",
         ]
         .map(|form| Regex::new(form).expect("a constant expression"))

@@ -76,7 +76,7 @@ pub struct OutputSettings {
     pub log_verbosity: Option<u8>,
     /// Whether to write a file with the failed hosts.
     pub retry_files: bool,
-    /// Directory of that file; `None` uses the playbook's.
+    /// Directory of the file with the failed hosts; `None` is the directory of the playbook.
     pub retry_folder: Option<PathBuf>,
     /// Colours.
     pub palette: Palette,

@@ -198,7 +198,7 @@ mod tests {
                 let setting = own().find(|setting| setting.ini == [("windlass", key)]);
                 let setting = setting.unwrap_or_else(|| panic!("`{key}` is in no row of windlass.tsv"));
                 assert_eq!(setting.env, [variables[index]], "{key}");
-                // A place or a rule stands where the table has no value.
+                // The page names a path or describes a rule if the table has no default.
                 let default = setting.written_default();
                 assert!(default.is_null() || defaults[index] == shown(&default), "{key}: {defaults:?}, not {default}");
                 documented.push(setting.name);

@@ -79,17 +79,17 @@ pub(super) struct TaskOnHost {
     pub(super) vars: Variables,
     /// Place of the task in the journal.
     pub(super) place: Option<Arc<Place>>,
-    /// Handlers that it may notify, if it runs in a batch.
+    /// Handlers that the task may notify, if it runs in a batch.
     pub(super) handlers: Option<Arc<Handlers>>,
-    /// Passes what happens to the other processes of the run.
+    /// Reports events to the other processes of the run.
     pub(super) reporter: Option<Arc<Reporter>>,
     /// Identity of the task on the host, in a run of several processes.
     pub(super) flight: Option<Arc<TaskFlight>>,
-    /// Number of its items that a lost process has reported.
+    /// Number of the task's items that a lost process has reported.
     pub(super) reported: usize,
     /// Limits on items that run in parallel.
     pub(super) beside: Beside,
-    /// Connection that its items share, if it is a loop.
+    /// Connection that the items share, if the task is a loop.
     pub(super) items: Option<OfItems>,
 }
 

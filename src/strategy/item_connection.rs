@@ -50,7 +50,7 @@ impl TaskOnHost {
         match items.connection.get() {
             Some(Some(known)) => return Ok(known.clone()),
             Some(None) => return resolve(),
-            // Whoever sends it ahead notes by itself what it reads.
+            // The caller that sends a task ahead records the variables read.
             None if ahead.is_some() => return resolve(),
             None => {}
         }

@@ -24,7 +24,7 @@ pub(super) enum ShardStep {
     Worker(Arc<Link>, u64),
 }
 
-/// Passes on what happens to a task in this process.
+/// Reports the events of a task in this process to the other processes.
 pub(super) enum Reporter {
     Lead(Arc<Hub>, Slot),
     Worker { link: Arc<Link>, slot: Slot, outcome: Mutex<Option<SentOutcome>> },
@@ -68,7 +68,7 @@ impl Batch {
 }
 
 impl ShardStep {
-    /// Passes on an outcome that the lead has from the resumed run.
+    /// Sends the workers an outcome that the lead has from the resumed run.
     pub(super) fn share(&self, outcome: &HostOutcome) {
         if let ShardStep::Lead(hub, step) = self {
             let looped = outcome.result.get("results").is_some() || outcome.parts.len() != 1;
@@ -87,7 +87,7 @@ impl Reporter {
         }
     }
 
-    /// Passes on the outcome. A worker does so after the events that came before.
+    /// Sends the outcome to the other processes. A worker sends it after the task's earlier events.
     pub(super) fn done(&self, done: &HostOutcome, looped: bool, no_log: bool) {
         let sent = || SentOutcome::of(done, looped, no_log);
         match self {

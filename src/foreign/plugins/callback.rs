@@ -36,7 +36,7 @@ pub struct Launch {
 pub struct PythonCallback {
     name: String,
     helper: Helper,
-    /// Methods that it implements; `None` if it may implement any.
+    /// Methods that the plugin implements; `None` if it may implement any.
     methods: Option<HashSet<String>>,
     /// Ids of the tasks that its process knows.
     tasks: HashSet<u64>,
@@ -64,7 +64,7 @@ pub struct CallbackEvent<'a> {
 /// Answer of a plugin to an event.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// Texts that it printed, and whether on standard error.
+    /// Texts that the plugin printed, each with whether it went to standard error.
     pub printed: Vec<(bool, String)>,
     /// Error of the plugin.
     pub error: Option<String>,
@@ -203,7 +203,7 @@ impl PythonCallback {
         &self.name
     }
 
-    /// Time spent in it, and the number of its events.
+    /// Time spent in the plugin, and the number of events that it received.
     pub fn cost(&self) -> (Duration, u64) {
         (self.spent, self.events)
     }
@@ -213,7 +213,7 @@ impl PythonCallback {
         self.methods.as_ref().is_none_or(|methods| methods.contains(method))
     }
 
-    /// Calls it with an event. An error means that its process is of no further use.
+    /// Calls the plugin with an event. After an error its process cannot be used any more.
     pub fn call(&mut self, event: &CallbackEvent<'_>) -> Result<Reply, String> {
         let mut request = json!({
             "do": "event", "method": event.method, "arguments": event.arguments, "named": event.named,
@@ -238,7 +238,7 @@ impl PythonCallback {
         self.tasks.remove(&task);
     }
 
-    /// Lets it do what it left for its end. The reply has what it printed then.
+    /// Lets the plugin do the work that it deferred to its end. The reply contains what it printed.
     pub fn end(&mut self) -> Result<Reply, String> {
         self.ask(&json!({ "do": "end" }))
     }

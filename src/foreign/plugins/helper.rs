@@ -46,7 +46,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// The same with a deadline of at most this time.
+    /// The same setup with a deadline of at most this time.
     pub(super) fn within(&self, deadline: Duration) -> Setup {
         let deadline = self.limits.deadline.map_or(deadline, |set| set.min(deadline));
         Setup { limits: Limits { deadline: Some(deadline), ..self.limits }, ..self.clone() }
@@ -70,7 +70,7 @@ pub(super) struct Helper {
     requests: u64,
     /// Start of the current request.
     began: Instant,
-    /// Time that it may take, with all its questions.
+    /// Time that the current request may take, including the plugin's questions.
     deadline: Option<Duration>,
     limits: Limits,
 }
@@ -144,7 +144,7 @@ impl Helper {
         answer: &mut dyn FnMut(&Json) -> Result<Json, String>,
         print: &Print,
     ) -> Result<Json, Refusal> {
-        // Nobody knows for whom a program in the background has printed meanwhile.
+        // Output of background programs since the last request belongs to no request.
         self.printed.finish(&self.print);
         self.requests += 1;
         self.begin();

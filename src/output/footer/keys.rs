@@ -21,7 +21,7 @@ const WATCH: Duration = Duration::from_millis(100);
 
 /// The terminal's usual mode, while ours is in force.
 static USUAL: Mutex<Option<Termios>> = Mutex::new(None);
-/// Whether that is so, for the footer, which must not wait for the lock.
+/// Whether our mode is in force. The footer reads this, because it must not wait for the lock.
 static ARE_READ: AtomicBool = AtomicBool::new(false);
 /// Whether the run pauses before its next task.
 static PAUSED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));

@@ -26,7 +26,7 @@ pub(super) struct Parts {
     pub(super) elapsed: String,
     pub(super) remaining: String,
     pub(super) waiting: Option<Waiting>,
-    /// Where help is found. It is shown at the right if the rest leaves room.
+    /// Key that shows the help. Stands at the right if the rest of the line leaves room.
     pub(super) help: String,
 }
 

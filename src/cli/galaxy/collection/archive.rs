@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn chain_of_links_that_leaves_collection_is_refused() {
-        // Each link alone stays inside when only its text is looked at.
+        // Judged by its text alone, each of the links stays inside the collection.
         let (_folder, outcome) = unpacked(&[("d/e/top", "../.."), ("out", "d/e/top/..")]);
         assert!(outcome.unwrap_err().message().contains("leaves the collection"));
     }
