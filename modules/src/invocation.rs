@@ -69,7 +69,7 @@ fn find(options: &[Opt], given: &Value, found: &mut dyn FnMut(&str)) {
                         Some(value) if option.hides(value) => texts(value, found),
                         Some(value) if is_flagged(option, map) => texts(value, &mut |text| {
                             found(text);
-                            // Messages may have one of the assignments only.
+                            // A message may contain only one of the assignments.
                             text.split(',').filter(|part| part.contains('=')).for_each(&mut *found);
                         }),
                         Some(value) => find(option.options, value, found),

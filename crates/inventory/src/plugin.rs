@@ -119,7 +119,7 @@ impl Candidate {
         Ok(document)
     }
 
-    /// The file as the configuration of a plugin; an error if it names another.
+    /// The file as the configuration of a plugin; an error if the file names another plugin.
     pub(crate) fn configuration(&mut self, loader: &mut Loader<'_>, plugin: &str) -> Result<Node, Error> {
         let document = self.document(loader)?;
         let named = document.get("plugin").and_then(Node::as_str).unwrap_or_default();
@@ -185,7 +185,7 @@ fn read_auto(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Er
     }
 }
 
-/// Passes a configuration to the plugin it names, if `enable_plugins` has that.
+/// Passes a configuration to the plugin it names, if `enable_plugins` lists the plugin.
 fn read_enabled(loader: &mut Loader<'_>, source: &mut Candidate) -> Result<bool, Error> {
     let Ok(document) = source.document(loader) else { return Ok(false) };
     match document.get("plugin") {

@@ -131,7 +131,7 @@ pub struct Former {
     pub shard: Option<Shard>,
     /// Seconds since the lost process may have sent the request.
     pub age: u64,
-    /// Whether the request runs again if its end is unknown.
+    /// Whether the request runs again if its outcome is unknown.
     #[serde(default)]
     pub repeats: bool,
 }

@@ -94,7 +94,7 @@ impl Openings {
             *next = start + INTERVAL;
             start
         };
-        // A network that was left alone has its whole burst again.
+        // After a period without connections, a network may use its whole burst again.
         if let Some(start) = start.checked_sub(INTERVAL * BURST).filter(|start| *start > now) {
             sleep_until(start).await;
         }
@@ -175,7 +175,7 @@ mod tests {
         places.keep_while_heard(tokio::time::sleep(silence), || heard).await;
     }
 
-    /// Time until another server gets its turn behind such connections.
+    /// Time that a connection to another server waits behind `count` such connections.
     async fn waited(count: usize, jump: Option<Network>, heard: u64) -> Duration {
         let (openings, began) = (Openings::default(), Instant::now());
         let hour = Duration::from_secs(3600);

@@ -86,7 +86,7 @@ pub(crate) fn replace(hosts: &[Replacement<'_>]) -> io::Result<Vec<PathBuf>> {
     Ok(with_backup)
 }
 
-/// Writes the next content of every file that changes beside it.
+/// Writes the new content of each file that changes to a temporary file beside it.
 fn prepared(hosts: &[Replacement<'_>]) -> io::Result<Vec<Edit>> {
     // The order of the paths is the order of the locks, so that two commands cannot wait for each other.
     let mut files = BTreeMap::new();
@@ -95,7 +95,7 @@ fn prepared(hosts: &[Replacement<'_>]) -> io::Result<Vec<Edit>> {
             known_hosts::created(host.user_file).map_err(|error| named(host.user_file, &error))?;
         }
         for file in host.files.iter().map(PathBuf::as_path).chain([host.user_file]).filter(|file| file.is_file()) {
-            // A link, as to a folder of configuration files, stays one.
+            // A link, for example to a folder of configuration files, must stay a link.
             let path = fs::canonicalize(file).map_err(|error| named(file, &error))?;
             files.entry(path).or_insert(file);
         }

@@ -131,7 +131,7 @@ async fn proxy_commands_of_many_hosts_stay_within_max_startups() {
     if !available() {
         return;
     }
-    // The limit is OpenSSH's default without its chance.
+    // Like OpenSSH's default limit, but without the random refusals.
     let jump = Sshd::start("MaxStartups 10\nPerSourceMaxStartups none");
     let target = Sshd::start("MaxStartups 100\nPerSourceMaxStartups none");
     let mut settings = target.settings();

@@ -96,7 +96,7 @@ async fn keys_of_revoked_host_keys_are_refused() {
     let error = connect(&sshd.destination(), &with_list(list.as_bytes())).await.unwrap_err();
     assert!(matches!(&error, Error::HostKeyRevoked(key) if key.line == 2), "{error}");
 
-    // A list that cannot be read must not pass every key.
+    // A list that cannot be read must not let every key pass.
     let krl = sshd.path("krl");
     run(Command::new("ssh-keygen").args(["-q", "-k", "-f"]).arg(&krl).arg(sshd.path("host_key.pub")));
     for (list, reason) in

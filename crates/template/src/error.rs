@@ -304,7 +304,7 @@ impl Error {
         if let Some(span) = &self.0.span {
             push_excerpt(&mut text, span);
         }
-        // The message has the place of the innermost one.
+        // The message already shows the place of the innermost variable.
         let is_outer = |through: &&Through| Some(&through.span) != self.0.span.as_ref();
         let mut outer = self.0.variables.iter().filter(is_outer);
         for Through { name, span } in outer.by_ref().take(SHOWN) {

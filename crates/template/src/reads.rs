@@ -16,7 +16,7 @@ const MOST: usize = 200_000;
 pub enum Read {
     /// Content of a file.
     File(PathBuf),
-    /// Absence of a file, so that another one was used.
+    /// A file that does not exist, so that another one was used.
     Missing(PathBuf),
     /// Names of the files that match a pattern.
     Search(String),

@@ -33,7 +33,7 @@ fn context() -> Context {
 /// Describes the difference, if any.
 fn difference(context: &Context, case: &Json) -> Option<String> {
     let expression = case["e"].as_str().unwrap();
-    // As part of a playbook, where a backslash needs no escaping.
+    // Rendered like text of a playbook, in which a backslash needs no escaping.
     let render = |expression: &str| context.render(&Node::of_project(format!("{{{{ {expression} }}}}"), Span::none()));
     let result = render(expression);
     if let Some(failure) = case.get("fails") {

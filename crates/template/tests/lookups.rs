@@ -58,7 +58,7 @@ fn stored_password_that_cannot_be_read_not_replaced() {
         assert!(said.contains("cannot read"), "{said}");
         assert!(directory.path().join(name).is_symlink(), "{name} was replaced");
     }
-    // A name that others can guess is not written to.
+    // The temporary file has an unpredictable name, so a link placed in advance is not followed.
     std::fs::write(directory.path().join("victim"), "old").unwrap();
     let guessed = directory.path().join(format!("db.windlass-{}", std::process::id()));
     std::os::unix::fs::symlink("victim", &guessed).unwrap();

@@ -202,9 +202,9 @@ fn escaped(mark: char) -> String {
 
 struct Writer<'a> {
     options: &'a DumpOptions,
-    /// The character after U+FFFE that replaces a character beyond the basic plane.
+    /// Follows U+FFFE in the two characters that replace a character beyond the basic plane.
     mark: char,
-    /// Whether the texts contain the replacement themselves.
+    /// Whether the texts themselves contain the replacement.
     is_taken: bool,
     /// The replaced characters, in order.
     astral: Vec<char>,

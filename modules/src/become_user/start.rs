@@ -199,7 +199,7 @@ impl<'a> Dialogue<'a> {
         }
         let _ = self.child.kill();
         drop((self.output, self.errors));
-        // The process may belong to root and end slowly, so nobody waits for it.
+        // The process may belong to root and end slowly, so another thread reaps it.
         let mut child = self.child;
         std::thread::spawn(move || child.wait());
     }

@@ -52,7 +52,7 @@ fn asked(program: &Path, path: &Path, host: &Host) -> Option<String> {
     if name.contains(&b'\n') {
         return None;
     }
-    // Another task that runs at the same time does not wait.
+    // If another task uses the process now, this one starts its own instead of waiting.
     let mut open = OPEN.try_lock().ok()?;
     if matches!(&*open, Open::Running(running) if running.program != program) {
         *open = Open::None;

@@ -15,7 +15,7 @@ pub enum Mode {
     Preserve,
 }
 
-/// Kind of file that a mode is of; `X` means another thing for directories.
+/// Kind of file that a mode applies to; the meaning of `X` depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     /// A file.

@@ -29,7 +29,7 @@ const RESULT: usize = 1 << 20;
 const RESULTS: usize = 16 << 20;
 /// Age at which files of other runs are removed.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
-/// Part that stands for all parts of a run: a new lead replaces them all.
+/// Stands for all parts of a run, because a new lead replaces all of them.
 const ALL: u32 = u32::MAX;
 /// Mask of the lead's number in a token.
 const LEAD: u64 = !0 << 32;
@@ -44,7 +44,7 @@ pub(crate) enum Entry {
     Busy,
     /// The request may have run, and its result is unknown for this reason.
     Unknown(&'static str),
-    /// Another process has replaced the one that sent it.
+    /// Another process has replaced the sender of the request.
     Replaced,
 }
 

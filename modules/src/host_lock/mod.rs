@@ -81,7 +81,7 @@ impl HostLock {
         HostLock { directory, held: None }
     }
 
-    /// Whether this executor holds the lock, in this way or a stronger one.
+    /// Whether this executor holds the lock in this mode or a stronger one.
     pub(crate) fn covers(&self, locking: Locking) -> bool {
         self.held.as_ref().is_some_and(|(held, ..)| *held >= locking)
     }
@@ -104,7 +104,7 @@ impl HostLock {
         let name = format!("run-{}.{}", terms.run, suffix(locking));
         let file = self.registered(&name)?;
         let mut written = File::from(file.try_clone()?);
-        // The lock holds without it, for example if the file system is full.
+        // The lock works without this description, for example if the file system is full.
         let _ = written.write_all(&serde_json::to_vec(&terms.holder)?);
         self.held = Some((locking, name, file));
         Ok(Attempt::Held)
@@ -119,7 +119,7 @@ impl HostLock {
         Ok(Some(JobLock { name, file }))
     }
 
-    /// Locks the empty file of this name, while the gate is held.
+    /// Locks the file with this name and empties it. The caller holds the gate.
     fn registered(&self, name: &str) -> io::Result<OwnedFd> {
         let file = place::file(&self.directory, name)?;
         flock(&file, FlockOperation::NonBlockingLockShared)?;

@@ -53,7 +53,7 @@ impl Module for Modprobe {
     }
 
     fn edits(&self, args: &Args) -> Option<std::path::PathBuf> {
-        // The module removes its lines from every file in there.
+        // The module edits every file in this directory that has its lines.
         let _ = args;
         Some("/etc/modules-load.d".into())
     }

@@ -173,7 +173,7 @@ impl Request {
     }
 }
 
-/// Warning where states can only change at the next boot.
+/// Warning on a host where states cannot change before the next boot.
 const OFFLINE: &str = "Target is a chroot or systemd is offline. This can lead to false positives or prevent the init system tools from working.";
 
 /// Whether the host is only a file tree in which nothing runs.
@@ -196,7 +196,7 @@ impl Unit {
 
     fn missing(&self) -> bool {
         match self.property("LoadState") {
-            // systemd was not queried, but the unit files were.
+            // systemd did not run and could not be queried; the unit files decide.
             "" => matches!(self.file_state.as_str(), "" | "not-found"),
             state => state == "not-found" && self.property("ActiveState") != "active",
         }

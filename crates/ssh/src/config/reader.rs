@@ -270,7 +270,7 @@ fn run(command: &str) -> Result<bool, String> {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) if started.elapsed() < EXEC_DEADLINE => std::thread::sleep(Duration::from_millis(5)),
             _ => {
-                // An error only means that it has already ended.
+                // An error means that the command has already ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!(

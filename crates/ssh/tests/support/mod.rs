@@ -124,7 +124,7 @@ fn serve(directory: &Path, port: u16) -> Option<Child> {
         .stderr(file)
         .spawn()
         .unwrap();
-    // A connection would not show whose server it reached.
+    // A test connection might reach another server on the port, so only the log proves that this one listens.
     let listens = format!("Server listening on 127.0.0.1 port {port}.");
     while !fs::read_to_string(&log).unwrap()[before..].contains(&listens) {
         if child.try_wait().unwrap().is_some() {

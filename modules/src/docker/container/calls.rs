@@ -190,7 +190,8 @@ pub(super) fn remove(task: &mut Task, id: &str, removes: Removes) -> Result<(), 
     }
 }
 
-/// Sends a request; unpauses a paused container first, which would refuse it.
+/// Sends a request. If the engine refuses it because the container is paused, unpauses the container and repeats the
+/// request.
 fn call_unpausing<'a>(task: &Task, id: &str, request: impl Fn() -> Request<'a>) -> Result<(), ApiError> {
     for _ in 0..3 {
         match task.engine.call(request()) {

@@ -292,7 +292,7 @@ fn wait_for_removal(task: &Task, old: &Container, host: &Host) -> Result<(), Fai
     Ok(())
 }
 
-/// Creates the container; in check mode, it remains the old one.
+/// Creates the container and returns it; in check mode, returns the old one.
 fn create(task: &mut Task, wanted: &Wanted, image: &str, old: Container) -> Result<Container, Failure> {
     let parameters = request::create(&wanted.values, image);
     Ok(calls::create(task, &wanted.name, parameters, wanted.networks.as_deref())?.unwrap_or(old))

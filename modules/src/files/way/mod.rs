@@ -80,7 +80,7 @@ pub(crate) struct Place {
 impl Place {
     /// Resolves a path. The last name need not exist.
     pub(crate) fn of(path: &Path, link: Link, purpose: Purpose) -> io::Result<Place> {
-        // For a program, every part of the path is examined.
+        // The path of a program is always examined part by part.
         match (purpose != Purpose::Run).then(|| walk::without_links(path, link)).flatten() {
             Some(place) => Ok(place),
             None => walk::walk(path, link, purpose),

@@ -344,7 +344,7 @@ impl Change {
         found
     }
 
-    /// Lines of the wanted manifest that the former one has not.
+    /// Lines of the wanted manifest that the former one lacks.
     fn settings(&self, former: &str) -> Vec<&str> {
         let former: HashSet<&str> = former.lines().collect();
         let new = self.wanted.lines().filter(|line| !former.contains(line));
@@ -419,7 +419,7 @@ fn processes(name: &str) -> HashSet<String> {
         let id = entry.file_name().to_str()?.parse().ok()?;
         let status = fs::read_to_string(entry.path().join("status")).ok()?;
         let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
-        // The real user too, because a program with the setuid bit can have this name.
+        // Checks the real user too, because any user can start a setuid program under this name.
         let is_of_root = field("Uid:")?.split_whitespace().all(|user| user == "0");
         (is_of_root && field("Name:")?.trim() == name).then_some(id).and_then(identity)
     });

@@ -150,10 +150,10 @@ impl Kept {
     fn serve(self: &Arc<Kept>, listener: &TcpListener) {
         loop {
             let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&TICK));
-            // Not blocking: the connection may be gone again.
+            // The listener does not block, because the connection may have been closed meanwhile.
             let accepted = ready.is_ok_and(|count| count > 0).then(|| listener.accept());
             if matches!(accepted, Some(Err(_))) {
-                // An error such as a lack of descriptors would occur again at once.
+                // An error such as a lack of descriptors would recur immediately.
                 thread::sleep(PAUSE);
             }
             let mut state = lock(&self.0);

@@ -176,7 +176,7 @@ fn run(args: &Args, host: &Host, outcome: &mut Outcome) -> Result<(), Failure> {
 /// Answer of zypper to a call.
 enum Answered {
     Done(Transaction),
-    /// Nothing has the name; with the failure that this usually means.
+    /// Nothing has the name. Contains the failure to report unless the caller permits this.
     NotFound(Failure),
 }
 

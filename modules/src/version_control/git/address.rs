@@ -50,7 +50,7 @@ impl Address {
         }
         let is_web = matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https" | "ftp" | "ftps");
         let login = info.filter(|_| is_web).and_then(|info| match info.split_once(':') {
-            // Other users without a password have one in a credential helper of the host.
+            // A user alone is only a login if it is a token; git asks a credential helper for passwords of other users.
             None => is_token(info.as_bytes()).then_some((info, "")),
             login => login,
         });

@@ -108,6 +108,6 @@ fn configure(helm: &mut Helm, url: &str, scratch: &Scratch, args: &Args, host: &
     helm.environment.push(("HELM_REPOSITORY_CACHE", cache.display().to_string()));
     let shown = format!("{} repo update", helm.program);
     let output = helm.run(&["repo", "update"].map(str::to_owned), &shown, host)?;
-    // Older versions succeed without an answer of the server.
+    // Older versions exit with 0 even if the server did not answer, so the index file decides.
     if cache.join(format!("{name}-index.yaml")).exists() { Ok(name) } else { Err(failed(&output, &shown)) }
 }
