@@ -29,7 +29,7 @@ pub(crate) const PLACE: &str = "/windlass-engine-inputs/";
 /// Name of the input that becomes `~/.ssh/known_hosts`.
 pub(crate) const KNOWN_HOSTS: &str = "known_hosts";
 
-/// A file for the pod that does not lie in the project, such as a private key.
+/// A file for the pod from outside the project, such as a private key.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
     pub(crate) name: String,

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Texts that replace files, by absolute path.
 pub type Texts = Arc<HashMap<PathBuf, Arc<str>>>;
 
-/// Deepest directories in which inventories are looked for.
+/// Maximum depth of directories that are searched for inventories.
 const DEEPEST: usize = 8;
 
 /// An inventory that was read without running anything.

@@ -39,7 +39,7 @@ impl<'f> Ranges<'f> {
         }
     }
 
-    /// Adds a text; false if its place has one.
+    /// Adds the text at a place. Returns false if the place is unknown or already has a text.
     fn text(&mut self, span: &Span, text: String) -> bool {
         span.is_located() && self.texts.insert(place_of(span), text).is_none()
     }

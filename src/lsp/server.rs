@@ -201,7 +201,7 @@ impl Server {
         document.is_some_and(|document| document.checked.is_none() && document.path.is_some() && !document.is_too_large)
     }
 
-    /// Answers the questions that wait no longer.
+    /// Answers the held requests that need not wait any longer.
     fn release(&mut self, is_over: impl Fn(&Server, &Request, Instant) -> bool) -> std::io::Result<()> {
         for (request, until) in std::mem::take(&mut self.held) {
             if is_over(&*self, &request, until) {

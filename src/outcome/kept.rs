@@ -20,7 +20,7 @@ const HOST: usize = 512 << 20;
 const RUN: usize = 4 << 30;
 /// Size of one host's results in memory, in bytes, beyond which large values go to disk.
 const HOST_CROWDED: usize = 32 << 20;
-/// The same size for all hosts of a run.
+/// The same limit for all hosts of a run together.
 const RUN_CROWDED: usize = 256 << 20;
 /// Minimum size of a large value, in bytes.
 const LARGE: usize = 64 << 10;

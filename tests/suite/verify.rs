@@ -326,8 +326,8 @@ esac
     assert!(text.contains("cluster.pods pass 2 pods") && !text.contains("kubectl"), "{text}");
 }
 
-/// A cluster of IPv6 only has no address of version 4 to ask for, and its Service is written in brackets for
-/// connections.
+/// In a cluster with IPv6 only, a query for an IPv4 address finds nothing, and connections need the Service's address
+/// in brackets.
 #[test]
 fn name_of_an_ipv6_service_is_resolved() {
     if !windlass_testing::has("root") {

@@ -72,7 +72,7 @@ struct Started {
 static GUARD: Mutex<Option<Guard>> = Mutex::new(None);
 /// Locked for reading while a process starts, and for writing from the end of this process on.
 static STARTS: RwLock<()> = RwLock::new(());
-/// Whether [`STARTS`] is locked for writing, and stays so.
+/// Whether [`STARTS`] is locked for writing until the process ends.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Protects the processes that this process starts from now on. `verb` is the argument with which this program calls

@@ -15,12 +15,12 @@ use crate::run::{failed, interrupted};
 
 /// Longest wait for a request of a lost process that still runs; also how long a request may outlive its connection.
 pub(super) const LONGEST: Duration = Duration::from_secs(30 * 60);
-/// Interval between looks whether it has ended.
+/// Interval between checks whether that request has ended.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Interval between signs of life meanwhile.
+/// Interval between signs of life to the controller during the wait.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Runs a request, unless another process of the run has run it or replaced the one that sent it.
+/// Runs a request, unless another process of the run has run it or has replaced its sender.
 pub(super) fn once(
     session: &Session,
     mut request: Request<Value>,

@@ -71,7 +71,7 @@ fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Reports parallel items, which `ansible-playbook` does not have, and actions that cannot have them.
+/// Reports `loop_control.parallel`, which `ansible-playbook` lacks, and actions whose items cannot run in parallel.
 fn parallel(task: &Task<'_>, control: &Node, findings: &mut Vec<Finding>) {
     let Some((key, _)) = control.as_map().and_then(|map| map.get_entry("parallel")) else { return };
     let message = "only Windlass has `loop_control.parallel`";

@@ -73,8 +73,8 @@ fn docker_restarts_on_one_control_plane_after_the_other() {
     assert_eq!(log.replace('\n', " "), each.repeat(2), "{text}");
 }
 
-/// Docker's programs would be replaced on all hosts at the same time, and the daemon would continue with parts of
-/// another release.
+/// Without the refusal, Docker's programs would be replaced on all hosts at the same time, and the running daemon would
+/// use programs of another release.
 #[test]
 fn other_release_than_the_running_daemon_has_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -167,7 +167,7 @@ enum Phase {
     /// First: a development release of the final version.
     Earliest,
     At(char, u64),
-    /// Last: absent.
+    /// Last: no such part.
     Latest,
 }
 
