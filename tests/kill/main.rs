@@ -2,8 +2,15 @@
 //! each kill, a `--resume` and a plain run must converge, and nothing may be lost, half-written or left behind.
 //!
 //! `WINDLASS_KILLS` is the number of kills (100), `WINDLASS_KILL_SEED` repeats the random choices of an earlier run,
-//! and `WINDLASS_KILL_ROUND` runs a single round. Stages run the rounds in parallel, each in its own namespaces.
-//! Processes, `/run` and temporary files are the stage's own, so all remains come from Windlass.
+//! which has printed it, and `WINDLASS_KILL_ROUND` runs a single round. So this repeats round 17 of a run:
+//!
+//! ```text
+//! WINDLASS_KILL_SEED=1795868725 WINDLASS_KILL_ROUND=17 cargo test --workspace --test kill
+//! ```
+//!
+//! Moments are fractions of a measured run, so a repeated kill may hit another task. Stages run the rounds in parallel,
+//! each in its own namespaces. Processes, `/run` and temporary files are the stage's own, so all remains come from
+//! Windlass.
 
 #![allow(
     clippy::unwrap_used,
