@@ -87,7 +87,7 @@ impl JournalOptions {
             Error::usage(format!("there is no journal of a run `{wanted}`"))
                 .hint("`windlass runs --all` lists all runs")
         })?;
-        Ok(run.own_journal()?.header.playbooks.into_iter().map(PathBuf::from).collect())
+        Ok(run.own_outline()?.header.playbooks.into_iter().map(PathBuf::from).collect())
     }
 
     fn wanted(&self) -> Option<&str> {

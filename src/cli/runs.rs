@@ -5,16 +5,15 @@ mod prune;
 mod rerun;
 mod show;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use super::session;
 use crate::error::{Error, Result};
-use crate::journal::{Journal, Ledger, Pending, RunFile, State, read_file, read_header};
+use crate::journal::{Header, Ledger, Pending, RunFile, State, read_file, read_header, read_outline};
 use crate::output::{Printer, clipped, table, terminal_columns};
-use crate::report::{Kind, to_second};
+use crate::report::{Summary, to_second};
 use crate::settings::{Color, Config, Settings};
 
 /// List recorded runs; show, compare, repeat and remove them
@@ -75,10 +74,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         Some(Verb::List { all }) => list(&state, *all || arguments.all, &printer)?,
         Some(Verb::Show { run, host, task }) => {
             let found = find(&state, run.as_deref())?;
-            let journal = read_file(&found.path)?;
             match host.is_some() || task.is_some() {
-                true => show::tasks(&journal, host.as_deref(), task.as_deref(), &printer),
-                false => show::show(&state, &found, &journal, &printer),
+                true => show::tasks(&read_file(&found.path)?, host.as_deref(), task.as_deref(), &printer),
+                false => show::show(&state, &found, &read_outline(&found.path)?, &printer),
             }
         }
         Some(Verb::Diff(arguments)) => return diff::run(arguments, &state, &printer),
@@ -137,39 +135,28 @@ fn list(state: &State, all: bool, printer: &Printer) -> Result<()> {
 }
 
 fn row(pending: &[Pending], run: &RunFile, here: &Path) -> [String; 6] {
-    match read_file(&run.path) {
-        Ok(journal) => {
+    match Summary::read(&run.path).filter(|summary| summary.problem.is_none()) {
+        Some(summary) => {
             let pending = pending.iter().filter(|one| one.run == run.run).count();
             let below = |path: &String| {
                 let path = Path::new(path);
                 path.strip_prefix(here).unwrap_or(path).display().to_string()
             };
+            let Header { started, playbooks, check, .. } = &summary.header;
             [
                 run.run.clone(),
-                to_second(&journal.header.started),
-                result(run, &journal),
-                counted(&failed_hosts(&journal)),
+                to_second(started),
+                result(run, summary.end.as_ref().map(|(_, code)| *code), *check),
+                counted(&summary.failed_hosts().into_iter().collect::<Vec<_>>()),
                 if pending == 0 { String::new() } else { pending.to_string() },
-                journal.header.playbooks.iter().map(below).collect::<Vec<_>>().join(" "),
+                playbooks.iter().map(below).collect::<Vec<_>>().join(" "),
             ]
         }
-        Err(error) => [
-            run.run.clone(),
-            String::new(),
-            "unreadable".to_owned(),
-            String::new(),
-            String::new(),
-            error.message().to_owned(),
-        ],
+        None => {
+            let why = read_outline(&run.path).err().map(|error| error.message().to_owned()).unwrap_or_default();
+            [run.run.clone(), String::new(), "unreadable".to_owned(), String::new(), String::new(), why]
+        }
     }
-}
-
-/// Hosts that failed or were unreachable. A run that was interrupted names none at its end.
-fn failed_hosts(journal: &Journal) -> Vec<&str> {
-    let named = journal.end.iter().flat_map(|end| &end.failed).map(String::as_str);
-    let is_failed = |done: &&crate::journal::Done| Kind::of(done.status, done.rescuable).is_failure();
-    let failed = journal.outcomes().into_iter().filter(is_failed).map(|done| done.host.as_str());
-    named.chain(failed).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The first host, and the number of others.
@@ -181,11 +168,12 @@ fn counted(hosts: &[&str]) -> String {
     }
 }
 
-fn result(run: &RunFile, journal: &Journal) -> String {
-    let is_alive = journal.end.is_none() && run.is_alive();
-    let word = match (crate::report::result(journal, is_alive), &journal.end) {
-        (word @ "failed", Some(end)) => format!("{word} ({})", end.code),
+/// Word for the result of a run with this exit code.
+fn result(run: &RunFile, code: Option<u8>, check: bool) -> String {
+    let is_alive = code.is_none() && run.is_alive();
+    let word = match (crate::report::result_of(code, is_alive), code) {
+        (word @ "failed", Some(code)) => format!("{word} ({code})"),
         (word, _) => word.to_owned(),
     };
-    if journal.header.check { format!("{word}, dry run") } else { word }
+    if check { format!("{word}, dry run") } else { word }
 }

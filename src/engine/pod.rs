@@ -19,7 +19,7 @@ use super::seal::Seal;
 use super::segment::{PART, Segment, TOTAL};
 use super::{COMMAND_LINE, LOOK, RENEW, SEAL_KEY, STOP, objects};
 use crate::error::{Error, Result};
-use crate::journal::{RunFile, State, has_begun, read_file};
+use crate::journal::{RunFile, State, has_begun, read_outline};
 
 /// Greatest interval between two segments. Young runs store more often, so that their client sees output immediately.
 const SLOWEST: Duration = Duration::from_secs(30);
@@ -304,7 +304,7 @@ impl Store {
             return Err(Error::new("the journal is incomplete, so the run cannot be resumed"));
         }
         for file in self.state().runs().into_iter().rev().filter(|file| !file.is_empty()) {
-            let journal = read_file(&file.path)?;
+            let journal = read_outline(&file.path)?;
             match &journal.end {
                 Some(end) if !crate::signals::is_signal(end.code) => return Ok(Former::Ended(end.code)),
                 _ if has_begun(&journal) => return Ok(Former::Begun(file.run)),

@@ -48,8 +48,10 @@ pub(crate) use inputs::new_salt;
 pub(crate) use inputs::shown_arguments;
 pub(crate) use ledger::is_same;
 pub use ledger::{Ledger, Pending, PlayKey};
+pub(crate) use lines::{Lines, Read};
 pub(crate) use mask::Given;
 pub use reader::{Damage, Journal, read, read_file, read_header};
+pub(crate) use reader::{FILE, LINE, read_outline};
 pub use record::{
     Alive, At, Done, End, FileRead, Header, InputKind, ItemDone, PlayStart, Record, Sent, Status, VERSION, Withheld,
 };

@@ -1,18 +1,22 @@
 //! Reads journals, as data that anybody may have written.
 
+use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde_json::Map;
 
+use super::lines::{Lines, Read};
 use super::record::{Done, End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
 /// Maximum length of a line, in bytes.
-pub(super) const LINE: usize = 8 << 20;
+pub(crate) const LINE: usize = 8 << 20;
 /// Maximum size of a journal, in bytes.
-pub(super) const FILE: u64 = 1 << 30;
+pub(crate) const FILE: u64 = 1 << 30;
 
 /// A journal that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,21 +71,36 @@ pub struct Damage {
 
 /// Reads a journal. Its last line may be truncated or damaged, because a killed run leaves it so.
 pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
+    collect(bytes, &|record| record)
+}
+
+/// Collects records. `keep` drops what is not needed of each, before the next one is read.
+fn collect(reader: impl BufRead, keep: &dyn Fn(Record) -> Record) -> std::result::Result<Journal, Damage> {
     let mut header = None;
     let mut records = Vec::new();
+    let mut texts = HashSet::new();
     let (mut end, mut alive, mut has_begun) = (None, None, false);
-    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
-    while let Some((index, line)) = lines.next() {
-        let is_last = lines.peek().is_none();
-        let damage = |message: String| Damage { line: index + 1, message };
-        let Some(line) = line.strip_suffix(b"\n") else { break };
-        if line.len() > LINE {
-            return Err(damage(format!("the line is longer than {LINE} bytes")));
+    let mut lines = Lines::new(reader, LINE);
+    let mut damaged = None;
+    loop {
+        let number = lines.number() + 1;
+        let damage = |message: String| Damage { line: number, message };
+        let Some(line) = lines.next().map_err(|error| damage(error.to_string()))? else { break };
+        if let Some(damaged) = damaged {
+            return Err(damaged);
         }
+        let line = match line {
+            Read::Whole(line) => line,
+            Read::Cut(_) => break,
+            Read::TooLong => return Err(damage(format!("the line is longer than {LINE} bytes"))),
+        };
         let record = match serde_json::from_slice::<Record>(line) {
-            Ok(record) => record,
-            Err(_) if is_last => break,
-            Err(error) => return Err(damage(format!("the line is not a journal record: {error}"))),
+            Ok(record) => shared(keep(record), &mut texts),
+            Err(error) => {
+                // The last line may be damaged.
+                damaged = Some(damage(format!("the line is not a journal record: {error}")));
+                continue;
+            }
         };
         match (record, &header) {
             (Record::Run(read), None) if read.version == VERSION => header = Some(*read),
@@ -112,16 +131,53 @@ pub fn read(bytes: &[u8]) -> std::result::Result<Journal, Damage> {
     }
 }
 
+/// A record whose place shares its texts with other records: all hosts have the same places.
+fn shared(mut record: Record, texts: &mut HashSet<Arc<str>>) -> Record {
+    let at = match &mut record {
+        Record::Sent(sent) => &mut sent.at,
+        Record::Item(item) => &mut item.at,
+        Record::Done(done) => &mut done.at,
+        _ => return record,
+    };
+    for text in [&mut at.path, &mut at.task] {
+        match texts.get(text) {
+            Some(known) => *text = Arc::clone(known),
+            None => _ = texts.insert(Arc::clone(text)),
+        }
+    }
+    record
+}
+
 /// Reads the journal in a file.
 pub fn read_file(path: &Path) -> Result<Journal> {
+    read_with(path, &|record| record)
+}
+
+/// Reads the journal in a file without arguments, and without results of tasks that went well. They are by far the
+/// largest part.
+pub(crate) fn read_outline(path: &Path) -> Result<Journal> {
+    read_with(path, &|mut record| {
+        match &mut record {
+            Record::Sent(sent) => sent.args = Map::new(),
+            Record::Item(item) if !item.status.failed && !item.status.unreachable => {
+                (item.result, item.effect) = (Map::new(), Map::new());
+            }
+            Record::Done(done) if !done.status.failed && !done.status.unreachable => {
+                (done.result, done.effect) = (Map::new(), Map::new());
+            }
+            _ => {}
+        }
+        record
+    })
+}
+
+fn read_with(path: &Path, keep: &dyn Fn(Record) -> Record) -> Result<Journal> {
     let fail = |why: String| Error::new(format!("the journal {} cannot be read: {why}", path.display()));
     let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-    let mut bytes = Vec::new();
-    file.take(FILE + 1).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
-    if bytes.len() as u64 > FILE {
+    if file.metadata().map_err(|error| fail(error.to_string()))?.len() > FILE {
         return Err(fail(format!("it is larger than {FILE} bytes")));
     }
-    read(&bytes).map_err(|damage| {
+    collect(BufReader::new(file.take(FILE)), keep).map_err(|damage| {
         Error::new(format!("{}:{}: {}", path.display(), damage.line, damage.message))
             .hint("the journal is damaged: run the playbook without --resume")
     })

@@ -61,7 +61,7 @@ pub fn family(state: &State, run: &str) -> Vec<RunFile> {
 /// If that run is still active.
 pub fn resumed_by(state: &State, run: &RunFile) -> Result<Option<Resumed>> {
     for other in family(state, &run.run).into_iter().rev().filter(|other| other.run != run.run) {
-        let journal = other.own_journal()?;
+        let journal = other.own_outline()?;
         if other.stays_alive() {
             let (run, by, process) = (&run.run, &other.run, process(&journal));
             let message = format!("the run {run} is being resumed by the run {by}, which is still active {process}");

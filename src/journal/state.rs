@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::reader::{Journal, read_file};
+use super::reader::{Journal, read_file, read_outline};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 
@@ -51,6 +51,17 @@ impl RunFile {
 
     /// Reads a journal that decides what this program does. Fails for one that others may have written.
     pub(crate) fn own_journal(&self) -> Result<Journal> {
+        self.check_owner()?;
+        read_file(&self.path)
+    }
+
+    /// The same without results of tasks that went well.
+    pub(crate) fn own_outline(&self) -> Result<Journal> {
+        self.check_owner()?;
+        read_outline(&self.path)
+    }
+
+    fn check_owner(&self) -> Result<()> {
         let refusal = |why: &str| Error::usage(format!("the journal {} is not used: {why}", self.path.display()));
         if self.is_fetched {
             return Err(refusal("it was fetched from a cluster, so it can only be shown"));
@@ -60,7 +71,7 @@ impl RunFile {
         {
             return Err(refusal("another user may have written it"));
         }
-        read_file(&self.path)
+        Ok(())
     }
 
     /// Whether the run is active: it holds a lock on its journal while it lives.

@@ -20,7 +20,7 @@ pub(crate) use html::{Around, page};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{HostRecap, Report, Unanswered};
-pub(crate) use model::{instant, result, result_of, result_of_ended, title, to_second};
+pub(crate) use model::{instant, result_of, result_of_ended, title, to_second};
 pub use otlp::otlp;
 pub(crate) use otlp::otlp_requests;
 pub use outcome::{Item, Kind, Outcome};

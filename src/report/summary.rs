@@ -1,37 +1,33 @@
 //! Counts of a recorded run, read line by line without its results.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::hash::BuildHasher as _;
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::model::HostRecap;
 use super::outcome::Kind;
-use crate::journal::{At, Header, Status, read_header};
+use crate::journal::{At, FILE, Header, LINE, Lines, Read, Status, read_header};
 
-/// Maximum length of a line and of a journal that is read, in bytes.
-const LINE: u64 = 8 << 20;
-const FILE: u64 = 1 << 30;
 /// Maximum number of hosts.
 const HOSTS: usize = 20_000;
 
-/// Outcomes by host. Of a task that ran again in a resumed run, only the last outcome counts.
+/// Outcomes by host. Of a task that ran again, only the last outcome counts.
 #[derive(Debug, Default)]
 pub struct Tally {
     hosts: IndexMap<String, HostRecap>,
-    /// Last outcomes, of a run that resumes another one.
-    last: Option<HashMap<(String, At), Kind>>,
+    /// Last outcomes by the number of their host and the hash of their place: a run that resumes another one and the
+    /// debugger repeat tasks.
+    last: HashMap<(usize, u64), Kind>,
+    hasher: RandomState,
 }
 
 impl Tally {
-    /// An empty tally of the run with this header.
-    pub fn of(header: &Header) -> Tally {
-        Tally { hosts: IndexMap::new(), last: header.resumes.is_some().then(HashMap::new) }
-    }
-
     /// Number of a host, in the order of the first appearance. `None` beyond the limit of hosts.
     pub fn host(&mut self, host: &str) -> Option<usize> {
         if let Some(index) = self.hosts.get_index_of(host) {
@@ -44,7 +40,7 @@ impl Tally {
     /// Counts an outcome and returns the number of its host.
     pub fn count(&mut self, host: &str, at: &At, kind: Kind) -> Option<usize> {
         let index = self.host(host)?;
-        let former = self.last.as_mut().and_then(|last| last.insert((host.to_owned(), at.clone()), kind));
+        let former = self.last.insert((index, self.hasher.hash_one(at)), kind);
         if let Some((_, recap)) = self.hosts.get_index_mut(index) {
             former.into_iter().for_each(|kind| recap.discount(kind));
             recap.count(kind);
@@ -77,6 +73,8 @@ pub struct Summary {
     pub tally: Tally,
     /// End in UTC, and exit code.
     pub end: Option<(String, u8)>,
+    /// Hosts that the end names: they failed or were unreachable.
+    pub failed: Vec<String>,
     /// Sentence about the line that is damaged; what follows it is not read.
     pub problem: Option<String>,
 }
@@ -86,7 +84,7 @@ pub struct Summary {
 struct Line {
     t: String,
     #[serde(default)]
-    at: Option<At>,
+    at: Option<Where>,
     #[serde(default)]
     host: String,
     #[serde(default)]
@@ -97,45 +95,59 @@ struct Line {
     ended: String,
     #[serde(default)]
     code: u8,
+    #[serde(default)]
+    failed: Vec<String>,
+}
+
+/// The `at` of a record: the place of a task, or the time of a sign of life.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Where {
+    Place(At),
+    Time(#[expect(dead_code, reason = "only places are counted")] u64),
 }
 
 impl Summary {
     /// Reads the journal in a file; `None` if it has no header. A damaged or truncated end leaves what precedes it.
     pub fn read(path: &Path) -> Option<Summary> {
         let header = read_header(path)?;
-        let mut summary = Summary { tally: Tally::of(&header), header, end: None, problem: None };
-        let mut file = BufReader::new(File::open(path).ok()?.take(FILE));
-        let mut line = Vec::new();
+        let tally = Tally::default();
+        let mut summary = Summary { tally, header, end: None, failed: Vec::new(), problem: None };
+        let mut lines = Lines::new(BufReader::new(File::open(path).ok()?.take(FILE)), LINE);
         // A killed run leaves its last line truncated or damaged.
         let mut damaged = None;
-        for number in 1_usize.. {
-            line.clear();
-            let count = (&mut file).take(LINE + 1).read_until(b'\n', &mut line).ok()?;
-            if count == 0 {
-                break;
-            }
+        while let Some(line) = lines.next().ok()? {
             if let Some(number) = damaged {
                 summary.problem = Some(format!("line {number} of the journal is not a record"));
                 break;
             }
-            if line.last() != Some(&b'\n') {
-                damaged = Some(number);
-                continue;
-            }
-            match serde_json::from_slice::<Line>(&line) {
-                Ok(read) => summary.add(read),
-                Err(_) => damaged = Some(number),
+            let read = match line {
+                Read::Whole(line) => serde_json::from_slice::<Line>(line).ok(),
+                Read::Cut(_) | Read::TooLong => None,
+            };
+            match read {
+                Some(read) => summary.add(read),
+                None => damaged = Some(lines.number()),
             }
         }
         Some(summary)
     }
 
+    /// Hosts that failed or were unreachable. A run that was interrupted names none at its end.
+    pub fn failed_hosts(&self) -> BTreeSet<&str> {
+        let counted = self.tally.recaps().filter(|recap| !recap.is_good()).map(|recap| recap.host.as_str());
+        self.failed.iter().map(String::as_str).chain(counted).collect()
+    }
+
     fn add(&mut self, line: Line) {
         match (line.t.as_str(), &line.at) {
-            ("done", Some(at)) => {
+            ("done", Some(Where::Place(at))) => {
                 self.tally.count(&line.host, at, Kind::of(line.status, line.rescuable));
             }
-            ("end", _) => self.end = Some((line.ended, line.code)),
+            ("end", _) => {
+                self.end = Some((line.ended, line.code));
+                self.failed = line.failed;
+            }
             _ => {}
         }
     }
@@ -159,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn last_outcome_of_resumed_run_counts() {
+    fn last_outcome_of_a_repeated_task_counts() {
         let lines = done("\"failed\":true") + &done("\"changed\":true");
         let counted = read(",\"resumes\":\"q\"", &lines).unwrap();
         let recap = counted.tally.find("h").unwrap();
         assert_eq!((recap.failed, recap.ok, recap.changed), (0, 1, 1));
-        let both = read("", &lines).unwrap();
-        assert_eq!(both.tally.find("h").unwrap().worst(), Some(Kind::Failed));
+        let debugged = read("", &lines).unwrap();
+        assert_eq!(debugged.tally.find("h").unwrap().worst(), Some(Kind::Changed));
     }
 
     #[test]
@@ -175,6 +187,9 @@ mod tests {
             let summary = read("", &(done("") + end + tail)).unwrap();
             assert_eq!((summary.end, summary.problem), (Some(("now".to_owned(), 2)), None), "{tail:?}");
         }
+        let alive = "{\"t\":\"alive\",\"at\":6000}\n";
+        let lived = read("", &(done("") + alive + &done("") + end)).unwrap();
+        assert!(lived.problem.is_none() && lived.end.is_some(), "{:?}", lived.problem);
         let damaged = read("", &(done("") + "garbage\n" + end)).unwrap();
         assert!(damaged.problem.unwrap().contains("line 3") && damaged.end.is_none());
         assert!(read("", "").is_some());

@@ -71,7 +71,7 @@ impl Watch {
 
     fn add(&mut self, record: Record) {
         match record {
-            Record::Run(header) => self.tally = Tally::of(&header),
+            Record::Run(_) => self.tally = Tally::default(),
             Record::Play(play) => _ = self.plays.insert(play.play, play.name),
             Record::Sent(sent) => {
                 self.enter(sent.at.play);

@@ -41,7 +41,7 @@ pub(super) struct Arguments {
 /// Runs the subcommand. Does not return if the command starts.
 pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
     let found = find(state, arguments.run.as_deref())?;
-    let journal = found.own_journal()?;
+    let journal = found.own_outline()?;
     let mut words = words(&journal)?;
     if arguments.failed {
         let limit = ["--limit".to_owned(), failed_hosts(&journal, &words)?.join(",")];

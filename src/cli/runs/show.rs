@@ -19,7 +19,7 @@ pub(super) fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Pr
     let line = |text: String| printer.line(&text, Color::Plain);
     let header = &journal.header;
     line(format!("run        {}", run.run));
-    line(format!("result     {}", result(run, journal)));
+    line(format!("result     {}", result(run, journal.end.as_ref().map(|end| end.code), header.check)));
     line(format!("started    {} by {} on {}", to_second(&header.started), header.user, header.machine));
     if let Some(end) = &journal.end {
         line(format!("ended      {}", to_second(&end.ended)));
