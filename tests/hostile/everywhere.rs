@@ -24,6 +24,27 @@ const SHORT: &[&str] = &[
     "    - wait_for: {timeout: 1, path: VALUE, search_regex: VALUE}\n",
     "    - wait_for: {timeout: VALUE}\n",
     "    - wait_for_connection: {timeout: 1, delay: VALUE}\n",
+    "    - reboot: {reboot_timeout: 1, msg: VALUE, search_paths: VALUE}\n",
+    "    - reboot: {reboot_timeout: 1, reboot_command: VALUE, boot_time_command: VALUE, test_command: VALUE}\n",
+    "    - reboot: {reboot_timeout: 1, pre_reboot_delay: VALUE}\n",
+    "    - reboot: {reboot_timeout: 1, post_reboot_delay: VALUE}\n",
+    "    - reboot: {reboot_timeout: VALUE, connect_timeout: VALUE}\n",
+];
+
+/// Answers to what `reboot` asks: the boot id, before and after the restart.
+const REBOOTS: &[&str] = &[
+    r#"{"rc": 0, "stdout": "EVIL"}"#,
+    r#"{"rc": 0, "stdout": ""}"#,
+    r#"{"rc": 0}"#,
+    r#"{"rc": 0, "stdout": ["EVIL", {"EVIL": "EVIL"}]}"#,
+    r#"{"rc": 0, "stdout": {"stdout": "EVIL"}}"#,
+    r#"{"rc": 0, "stdout": 1e308, "stdout_lines": "EVIL"}"#,
+    r#"{"rc": "EVIL", "stdout": "\u0000\u001b[2J\n"}"#,
+    r#"{"rc": 1, "failed": true, "msg": "EVIL", "stderr": "EVIL"}"#,
+    r#"{"failed": "EVIL", "unreachable": true, "msg": ["EVIL"]}"#,
+    r#"{"skipped": true, "changed": "EVIL", "rebooted": true}"#,
+    r#"{"rc": 0, "stdout": "a", "ansible_facts": {"discovered_interpreter_python": "EVIL"}, "invocation": "EVIL"}"#,
+    r#"{"rc": 0, "stdout": "a", "timedout": {"period": "EVIL"}, "exception": "EVIL", "warnings": ["EVIL", 1]}"#,
 ];
 
 /// A way for data to reach a task: its name, variables of the play, and tasks. They define `r` with a text `x` and an
@@ -221,6 +242,29 @@ pub(crate) fn actions() {
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     [of_arguments, of_options].iter().for_each(Turns::is_complete);
+}
+
+/// Every answer to what `reboot` asks, from a host that seems to restart and from one that does not.
+pub(crate) fn reboots() {
+    if !super::support::available() {
+        return;
+    }
+    let task = "    - reboot: {reboot_timeout: 1, test_command: 'true'}\n      register: r\n      ignore_errors: true\n      \
+                ignore_unreachable: true\n    - debug: {msg: \"{{ r }} {{ r.msg | default(r) }}\"}\n";
+    let mut broken = Vec::new();
+    for mode in ["answer", "restarts_when_asked"] {
+        for answer in REBOOTS {
+            let quoted = serde_json::to_string(EVIL).unwrap();
+            let answer: Value = serde_json::from_str(&answer.replace("EVIL", quoted.trim_matches('"'))).unwrap();
+            let stage = Stage::new(mode, &json!({"*": answer}));
+            match problem(&stage, &format!("reboot answered by {answer} ({mode})"), &super::stage::tasks(task)) {
+                Ran::Yes => {}
+                Ran::Refused => broken.push(format!("{answer} ({mode}): the run ended early")),
+                Ran::Broken(problem) => broken.push(problem),
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// Every keyword of a task, a block and a play.

@@ -192,6 +192,12 @@ impl<W: Write> Liar<W> {
                 self.out.raw(&[0, 0, 1, 0, 0, 0, 0, 0, b'{']);
                 std::process::exit(1);
             }
+            // Another boot id on every connection, if the answer has one.
+            "restarts_when_asked" if result["stdout"].is_string() => {
+                let mut result = result;
+                result["stdout"] = format!("{} {}", std::process::id(), result["stdout"].as_str().unwrap()).into();
+                return self.done(id, &result);
+            }
             "ends" | "restarts" => std::process::exit(3),
             // Answers two pipelined requests, each under the other's id.
             "swaps" if request["turn"].is_object() => match self.held.take() {

@@ -53,6 +53,11 @@ fn data_in_any_argument_of_any_action_is_never_rendered() {
 }
 
 #[test]
+fn answers_to_a_restart_are_never_rendered() {
+    everywhere::reboots();
+}
+
+#[test]
 fn data_in_any_keyword_is_never_rendered() {
     everywhere::keywords();
 }
