@@ -121,6 +121,7 @@ fn report_judges_each_certificate() {
     let (code, text) = host.play(&playbook, &["--check"]);
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("changed=0") && text.contains("expired on cp1, ends 20"), "{text}");
+    assert!(text.contains(" certificates and keys on 1 host, "), "{text}");
     assert!(!host.path("evil").exists(), "a value of a host was evaluated");
     let report: Value = serde_json::from_str(&host.read("artifacts/certificates.json")).unwrap();
     let rows = report["certificates"].as_array().unwrap();

@@ -104,6 +104,7 @@ fn control_plane_judged_by_manifests_and_modes() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("changed=0"), "{text}");
+    assert!(text.contains(" checks on 1 host, "), "{text}");
     assert!(text.contains("1.1.1    1     fail    Manifest of the API server is for root only"), "{text}");
     assert!(!folder.path().join("evil").exists(), "a value of a host was evaluated");
 

@@ -103,6 +103,27 @@ fn hosts_without_a_cluster_are_findings() {
     }
 }
 
+#[test]
+fn report_counts_its_hosts() {
+    let summary = "{totals: {pass: 0, fail: 0}}";
+    let table = Path::new(ROOT).join("roles/verify/templates/table.j2");
+    let task = format!("{{debug: {{msg: \"{{{{ lookup('template', '{}') }}}}\"}}, run_once: true}}", table.display());
+    for (hosts, line) in [("one,", "1 host; 0 pass, 0 fail"), ("one,two,", "2 hosts, 1 not reached; 0 pass, 0 fail")] {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = if hosts == "one," { "[]" } else { "[two]" };
+        let play = format!(
+            "- hosts: all\n  gather_facts: false\n  vars: {{verify_reported: [], verify_statuses: [pass, fail], \
+             verify_not_reached: {lost}, verify_summary: {summary}}}\n  tasks: [{task}]\n"
+        );
+        fs::write(folder.path().join("play.yml"), play).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["playbook", "-i", hosts, "play.yml"]).current_dir(folder.path()).env("NO_COLOR", "1");
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(line), "{text}");
+    }
+}
+
 /// A daemon that was not restarted after its program was replaced would change its release at the next crash.
 #[test]
 fn daemon_with_a_replaced_program_of_another_release_fails() {
