@@ -1,6 +1,7 @@
 //! `windlass doc`: documentation of modules and actions, generated from their specs, and pages about plugins, roles and
 //! keywords.
 
+mod descriptions;
 mod plugins;
 mod roles;
 mod schema;

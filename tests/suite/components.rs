@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use windlass_yaml::{Node, Options, Source, parse};
 
@@ -263,5 +264,27 @@ fn no_playbook_and_no_fixed_role_names_a_component() {
             let phase = component == "addon/coredns" && PHASES.iter().any(|name| file.ends_with(name));
             assert!(conflict || phase || !text.contains(component.as_str()), "{} names {component}", file.display());
         }
+    }
+}
+
+#[test]
+fn documentation_of_a_role_describes_its_options() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let output = command.args(["doc", "-t", "role"]).args(words).current_dir(root).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = run(&["etcd"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in
+        ["- etcd_cluster_token Name of the cluster. Default: `k8s_etcd`.", "Validity of etcd's certificates"]
+    {
+        assert!(text.contains(sentence), "{text}");
+    }
+    let roles: serde_json::Value = serde_json::from_str(&run(&["etcd", "host", "node", "upgrade", "-j"])).unwrap();
+    for (role, page) in roles.as_object().unwrap() {
+        let options = page["entry_points"]["validate"]["options"].as_object().unwrap();
+        let open: Vec<_> = options.iter().filter(|(_, option)| option["description"].is_null()).collect();
+        assert!(open.is_empty() && !options.is_empty(), "{role}: {open:?}");
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use super::descriptions;
 use crate::error::{Error, Result};
 use crate::loader::argument_specs;
 use crate::playbook::Files;
@@ -27,7 +28,9 @@ pub(super) fn all(folders: &[PathBuf], files: &Files) -> Result<Vec<RoleDoc>> {
             if roles.iter().any(|role| role.name == name) {
                 continue;
             }
-            if let Some(Value::Object(entries)) = argument_specs(&path, files)?.map(|specs| specs.to_json()) {
+            if let Some(Value::Object(mut entries)) = argument_specs(&path, files)?.map(|specs| specs.to_json()) {
+                let options = entries.values_mut().filter_map(|entry| entry.get_mut("options")?.as_object_mut());
+                options.for_each(|options| descriptions::complete(&path, options));
                 roles.push(RoleDoc { name, path: crate::paths::absolute(&path), entries });
             }
         }
