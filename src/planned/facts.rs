@@ -1,4 +1,4 @@
-//! Fingerprints of facts: a plan holds for hosts whose facts are the same.
+//! Fingerprints of facts: a plan holds for hosts on which the facts that it depends on are the same.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,10 @@ const OF_CONTAINERS: &[&str] = &["cali", "cni", "lxc", "veth"];
 /// Parts of facts that count what is in use, which changes all the time.
 const IN_USE: &[&str] = &["available", "used", "free", "percent"];
 
-/// Fingerprint of each gathered fact by its name, without volatile ones.
+/// Fingerprint of each gathered fact that the run has read, by its name, without volatile ones.
 pub fn fingerprints(facts: &Facts) -> BTreeMap<String, String> {
     let gathered = facts.iter().filter(|(name, _)| name.strip_prefix("ansible_").is_some_and(is_steady));
+    let gathered = gathered.filter(|(name, _)| facts.was_read(name));
     gathered
         .map(|(name, value)| {
             let mut json = windlass_template::to_json(value);

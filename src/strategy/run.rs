@@ -65,7 +65,11 @@ impl PlaybookRun {
             }
             if !facts.is_empty() {
                 let state = world.host_mut(host);
-                Arc::make_mut(&mut state.facts).extend(&facts);
+                let known = Arc::make_mut(&mut state.facts);
+                if shared.run.settings.plans {
+                    known.note_reads();
+                }
+                known.extend(&facts);
                 shared.keep(state, Size::default(), kept::size_of_facts(&facts));
             }
         };

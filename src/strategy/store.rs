@@ -130,9 +130,16 @@ impl Store<'_> {
                 self.warn_of_yielding(task, to, facts);
                 let state = world.host_mut(to);
                 let known = Arc::make_mut(&mut state.facts);
+                if self.shared.run.settings.plans {
+                    known.note_reads();
+                }
                 let replaced = facts.names().filter_map(|name| known.get(name));
                 let (old, new) = (replaced.map(size).sum(), kept::size_of_facts(facts));
                 known.extend(facts);
+                if task.register.is_some() {
+                    // Templates may read them from the result.
+                    facts.names().for_each(|name| known.note(name));
+                }
                 if task.short_action() == "gather_facts" {
                     known.set_gathered();
                 }

@@ -1,7 +1,7 @@
 //! Facts of a host during a run.
 
-use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use indexmap::{IndexMap, IndexSet};
 use minijinja::value::{Enumerator, Object};
@@ -101,6 +101,41 @@ impl Object for Partly {
     }
 }
 
+/// Full names of the facts that evaluations have read. All states of a host's facts share them.
+#[derive(Debug, Clone, Default)]
+struct Reads(Arc<Mutex<BTreeSet<Arc<str>>>>);
+
+impl Reads {
+    fn note<'a>(&self, names: impl IntoIterator<Item = &'a Arc<str>>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names.into_iter().cloned());
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+}
+
+/// Value of `ansible_facts` that notes what is read of it.
+#[derive(Debug)]
+struct Noted {
+    facts: Value,
+    /// Full names by those in `facts`.
+    names: IndexMap<Arc<str>, Arc<str>>,
+    reads: Reads,
+}
+
+impl Object for Noted {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let found = self.facts.get_item(key).ok().filter(|value| !value.is_undefined());
+        self.reads.note(key.as_str().and_then(|name| self.names.get(name)));
+        found
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.facts.try_iter().into_iter().flatten().collect())
+    }
+}
+
 /// Facts of one host under full names (`ansible_hostname`, `services`).
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -114,6 +149,8 @@ pub struct Facts {
     /// Value of all other facts, if they are only known during a run.
     unknown: Option<Unknown>,
     namespaced: OnceLock<Value>,
+    /// Facts that were read, for plans.
+    reads: Option<Reads>,
 }
 
 impl Facts {
@@ -159,12 +196,34 @@ impl Facts {
 
     /// Fact that outranks the inventory as a variable.
     pub fn ranked(&self, name: &str) -> Option<&Value> {
+        self.note(name);
         self.get(name).filter(|_| !self.free.contains(name))
     }
 
     /// Fact that ranks below all variables of the project, as facts of its own modules do.
     pub fn free(&self, name: &str) -> Option<&Value> {
-        self.values.get(name).filter(|_| self.free.contains(name))
+        self.free.get(name).and_then(|name| {
+            self.note(name);
+            self.values.get(name)
+        })
+    }
+
+    /// Notes from now on which facts evaluations read.
+    pub fn note_reads(&mut self) {
+        self.reads.get_or_insert_default();
+        self.namespaced = OnceLock::new();
+    }
+
+    /// Notes that a fact was read, if it exists.
+    pub fn note(&self, name: &str) {
+        if let Some(reads) = &self.reads {
+            reads.note(self.values.get_key_value(name).map(|(name, _)| name));
+        }
+    }
+
+    /// Whether a fact was read; always if that is not noted.
+    pub fn was_read(&self, name: &str) -> bool {
+        self.reads.as_ref().is_none_or(|reads| reads.has(name))
     }
 
     /// Names of the facts that rank below all variables of the project.
@@ -207,7 +266,7 @@ impl Facts {
 
     /// Removes all facts.
     pub fn clear(&mut self) {
-        *self = Facts::default();
+        *self = Facts { reads: self.reads.take(), ..Facts::default() };
     }
 
     /// Whether no facts are known.
@@ -226,8 +285,16 @@ impl Facts {
             return unknown.value.clone();
         }
         let make = || {
-            let short = |name: &Arc<str>| Value::from(name.strip_prefix("ansible_").unwrap_or(name));
-            let known = Value::from_pairs(self.values.iter().map(|(name, value)| (short(name), value.clone())));
+            let short = |name: &Arc<str>| name.strip_prefix("ansible_").unwrap_or(name).to_owned();
+            let known =
+                Value::from_pairs(self.values.iter().map(|(name, value)| (Value::from(short(name)), value.clone())));
+            let known = match &self.reads {
+                Some(reads) => {
+                    let names = self.values.keys().map(|name| (Arc::from(short(name)), Arc::clone(name))).collect();
+                    Value::from_object(Noted { facts: known, names, reads: reads.clone() })
+                }
+                None => known,
+            };
             match &self.unknown {
                 Some(unknown) => Value::from_object(Partly { known, unknown: unknown.value.clone() }),
                 None => known,
@@ -262,6 +329,25 @@ mod tests {
         assert_eq!(facts.free("bin_dir"), Some(&Value::from("/tmp/evil")));
         let cached = HostFacts::of_cache(&reported, Some(HashSet::from(["colour".to_owned()])));
         assert_eq!(cached.free().collect::<Vec<_>>(), ["colour"]);
+    }
+
+    #[test]
+    fn facts_that_evaluations_read_are_noted() {
+        let reported = Value::from_pairs([("ansible_kernel", "6"), ("ansible_fqdn", "a"), ("ansible_machine", "b")]);
+        let mut facts = Facts::default();
+        assert!(facts.was_read("ansible_kernel"), "nothing is noted");
+        facts.note_reads();
+        facts.extend(&HostFacts::of_host(&reported, FactNames::Any));
+        assert!(!facts.was_read("ansible_kernel"));
+        facts.ranked("ansible_kernel");
+        assert_eq!(facts.namespaced().get_attr("fqdn").unwrap(), Value::from("a"));
+        let later = facts.clone();
+        assert!(later.was_read("ansible_kernel") && later.was_read("ansible_fqdn"));
+        assert!(!later.was_read("ansible_machine"));
+        assert_eq!(later.namespaced().try_iter().unwrap().count(), 3);
+        assert!(!facts.was_read("ansible_machine"), "names alone");
+        windlass_template::to_json(&later.namespaced());
+        assert!(facts.was_read("ansible_machine"), "all values");
     }
 
     #[test]

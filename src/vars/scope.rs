@@ -323,6 +323,7 @@ impl<'w> Layers<'w> {
                 self.push(Layer::new(Level::Facts, Vars::Facts(Arc::clone(&state.facts))));
             }
         } else if let Some(local) = state.facts.get("ansible_local") {
+            state.facts.note("ansible_local");
             // Facts from files on the host are variables even if facts are not injected.
             self.data(Level::Facts, &Arc::new(Values::from_iter([(Arc::from("ansible_local"), local.clone())])));
         }

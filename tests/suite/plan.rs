@@ -500,19 +500,40 @@ fn refusal_shows_the_planned_and_the_present_change() {
     assert!(now.contains("        -zero\n"), "{error}");
 }
 
-#[test]
-fn plan_refused_after_a_fact_has_changed() {
-    let project = Project::new(
-        "- hosts: node1\n  gather_facts: false\n  tasks:\n    - name: Facts\n      setup: {gather_subset: ['!all', '!min', local], fact_path: \"{{ playbook_dir }}/facts\"}\n    - name: Write\n      copy: {dest: \"{{ playbook_dir }}/out\", content: x}\n",
-    );
+/// A project that gathers the fact `local`, which only a condition may read.
+fn local_facts(condition: &str) -> Project {
+    let project = Project::new(&format!(
+        "- hosts: node1\n  gather_facts: false\n  tasks:\n    - name: Facts\n      setup: {{gather_subset: ['!all', '!min', local], \
+         fact_path: \"{{{{ playbook_dir }}}}/facts\"}}\n    - name: Write\n      copy: {{dest: \"{{{{ playbook_dir }}}}/out\", content: x}}\n      \
+         when: {condition}\n"
+    ));
     fs::create_dir(project.path().join("facts")).unwrap();
     project.write("facts/rack.fact", "{\"row\": 1}");
     project.plan(0, &["-o", "site.plan"]);
     project.write("facts/rack.fact", "{\"row\": 2}");
-    let error = project.refused(&["site.plan"]);
-    assert!(error.contains("node1: the fact `ansible_local` has another value\n"), "{error}");
-    assert_eq!(project.read("out"), None);
-    project.write("facts/rack.fact", "{\"row\": 1}");
+    project
+}
+
+#[test]
+fn plan_refused_after_a_fact_has_changed_that_a_task_reads() {
+    for condition in [
+        "ansible_local.rack.row > 0",
+        "ansible_facts.local.rack.row > 0",
+        "hostvars.node1.ansible_facts | string | length > 0",
+    ] {
+        let project = local_facts(condition);
+        let error = project.refused(&["site.plan"]);
+        assert!(error.contains("node1: the fact `ansible_local` has another value\n"), "{condition}: {error}");
+        assert_eq!(project.read("out"), None);
+        project.write("facts/rack.fact", "{\"row\": 1}");
+        let (code, stdout, stderr) = project.windlass(&["apply", "site.plan"]);
+        assert_eq!((code, project.read("out").as_deref()), (Some(0), Some("x")), "{stdout}{stderr}");
+    }
+}
+
+#[test]
+fn plan_holds_after_a_fact_has_changed_that_no_task_reads() {
+    let project = local_facts("ansible_facts.other is not defined");
     let (code, stdout, stderr) = project.windlass(&["apply", "site.plan"]);
     assert_eq!((code, project.read("out").as_deref()), (Some(0), Some("x")), "{stdout}{stderr}");
 }
