@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use rustix::io::retry_on_intr;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketType, netlink, recv, send, socket};
 
 const GET_ADDRESSES: u16 = 22;
@@ -10,6 +11,10 @@ const REQUEST: u16 = 1;
 pub(super) const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+/// Flag of an answer: the listed objects changed meanwhile, so that some may be missing (netlink(7)).
+const INTERRUPTED: u16 = 0x10;
+/// Maximum number of attempts to list objects that change meanwhile.
+const ATTEMPTS: usize = 5;
 const HEADER: usize = 16;
 /// Padded length of the family headers of address and route messages.
 const ADDRESS_HEADER: usize = 8;
@@ -108,8 +113,23 @@ pub(super) fn ask_generic(family: u16, flags: u16, body: &[u8]) -> Option<Vec<Ve
     ask_by(Some(netlink::GENERIC), family, flags, body)
 }
 
-/// Sends one request and collects the bodies of the answers.
+/// Sends one request and collects the bodies of the answers. Repeats a list that failed or was interrupted, up to
+/// [`ATTEMPTS`].
 fn ask_by(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let answer = ask_once(protocol, kind, flags, body);
+        let is_last = flags & DUMP == 0 || answer.as_ref().is_some_and(|(_, is_whole)| *is_whole);
+        last = answer.map(|(answers, _)| answers).or(last);
+        if is_last {
+            break;
+        }
+    }
+    last
+}
+
+/// Like [`ask_by`], without repetition. Returns also whether nothing changed meanwhile.
+fn ask_once(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> Option<(Vec<Vec<u8>>, bool)> {
     let socket = socket(AddressFamily::NETLINK, SocketType::RAW, protocol).ok()?;
     let mut request = Vec::with_capacity(HEADER + body.len());
     request.extend(u32::try_from(HEADER + body.len()).ok()?.to_ne_bytes());
@@ -118,28 +138,46 @@ fn ask_by(protocol: Option<Protocol>, kind: u16, flags: u16, body: &[u8]) -> Opt
     request.extend(1u32.to_ne_bytes());
     request.extend(0u32.to_ne_bytes());
     request.extend(body);
-    send(&socket, &request, SendFlags::empty()).ok()?;
-    let mut answers = Vec::new();
+    retry_on_intr(|| send(&socket, &request, SendFlags::empty())).ok()?;
+    let mut answers = Answers { bodies: Vec::new(), is_whole: true };
     let mut buffer = vec![0u8; 64 << 10];
     loop {
-        let (length, _) = recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
-        let mut rest = buffer.get(..length)?;
-        if rest.is_empty() {
-            return None;
+        let (length, _) = retry_on_intr(|| recv(&socket, &mut buffer[..], RecvFlags::empty())).ok()?;
+        let has_ended = answers.add(buffer.get(..length).filter(|part| !part.is_empty())?)?;
+        if has_ended || flags & DUMP == 0 {
+            return Some((answers.bodies, answers.is_whole));
         }
+    }
+}
+
+/// Answers to one request.
+struct Answers {
+    bodies: Vec<Vec<u8>>,
+    /// Whether nothing is missing.
+    is_whole: bool,
+}
+
+impl Answers {
+    /// Adds the messages of one datagram. Returns whether the last one is among them; `None` after an error.
+    fn add(&mut self, mut rest: &[u8]) -> Option<bool> {
         while let Some(header) = rest.get(..HEADER) {
             let size = u32::from_ne_bytes(header.get(..4)?.try_into().ok()?) as usize;
-            let answer = u16::from_ne_bytes(header.get(4..6)?.try_into().ok()?);
-            match answer {
-                DONE => return Some(answers),
+            let [kind, flags] = [4..6, 6..8].map(|place| header.get(place).and_then(|bytes| bytes.try_into().ok()));
+            let body = rest.get(HEADER..size)?;
+            self.is_whole &= u16::from_ne_bytes(flags?) & INTERRUPTED == 0;
+            match u16::from_ne_bytes(kind?) {
+                DONE => {
+                    // An error ends a list too.
+                    let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                    self.is_whole &= code >= 0;
+                    return Some(true);
+                }
                 ERROR => return None,
-                _ => answers.push(rest.get(HEADER..size)?.to_vec()),
+                _ => self.bodies.push(body.to_vec()),
             }
             rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
         }
-        if flags & DUMP == 0 {
-            return Some(answers);
-        }
+        Some(false)
     }
 }
 
@@ -214,6 +252,25 @@ fn way(message: &[u8]) -> Option<Way> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn list_that_changed_meanwhile_or_ended_by_an_error_is_not_whole() {
+        let message = |kind: u16, flags: u16, body: [u8; 4]| {
+            let head = [20u32.to_ne_bytes().as_slice(), &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8]].concat();
+            [head, body.to_vec()].concat()
+        };
+        let add = |messages: [Vec<u8>; 2]| {
+            let mut answers = Answers { bodies: Vec::new(), is_whole: true };
+            let has_ended = answers.add(&messages.concat());
+            (has_ended, answers.bodies.len(), answers.is_whole)
+        };
+        let end = |code: i32| message(DONE, 0, code.to_ne_bytes());
+        assert_eq!(add([message(20, 0, [1; 4]), end(0)]), (Some(true), 1, true));
+        assert_eq!(add([message(20, INTERRUPTED, [1; 4]), end(0)]), (Some(true), 1, false));
+        assert_eq!(add([message(20, 0, [1; 4]), end(-16)]), (Some(true), 1, false));
+        assert_eq!(add([message(20, 0, [1; 4]), message(20, 0, [1; 4])]), (Some(false), 2, true));
+        assert_eq!(add([message(20, 0, [1; 4]), message(ERROR, 0, [1; 4])]).0, None);
+    }
 
     #[test]
     fn addresses_include_loopback() {
