@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::sources::rust_files;
+use crate::sources::{literals, rust_files};
 use crate::support::{Sshd, available};
 use regex::Regex;
 
@@ -57,6 +57,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "prerelease_is_installed_only_when_asked_for",
     ),
     ("plan fewer hosts at once, with --limit", "plan_too_large_for_all_hosts_is_written_for_some"),
+    ("name its server with `--server`", "token_is_not_sent_to_servers_it_is_not_for"),
 ];
 
 /// Writes files that many cases use.
@@ -296,38 +297,127 @@ const OF_OTHERS: &[&str] = &[
 ];
 
 #[test]
-fn option_named_in_message_exists() {
+fn literals_of_a_source_found_beside_comments_characters_and_raw_texts() {
+    let source = r####"// A "comment"
+        fn f<'a>(x: &'a str) { g('"', b'"', '\'', "one \"two\" \
+            three", r#"four "five""#, "six\n"); /* "seven" */ }
+        #[cfg(test)] mod tests { const X: &str = "eight"; }"####;
+    assert_eq!(literals(source), ["one \"two\" three", "four \"five\"", "six\n"]);
+}
+
+#[test]
+fn command_that_does_not_exist_found_in_a_message() {
+    let command = windlass::cli::command();
+    for (text, wrong) in [
+        ("try `windlass playbook -i x site.yml --limit web`", None),
+        ("  windlass vault encrypt_string --vault-password-file p", None),
+        ("`windlass {verb} --nothing` and `windlass apply FILE`", None),
+        ("`windlass playbooks`", Some("playbooks")),
+        ("`windlass vault encypt x`", Some("encypt")),
+        ("  windlass fleet -i a plan site.yml -o a.plan", None),
+        ("windlass is wrong in a sentence", None),
+        ("  windlass version = 1", None),
+        ("`windlass inventory --ask`", Some("--ask")),
+        ("`windlass plan -Z`", Some("-Z")),
+    ] {
+        let found: Vec<String> = commands(text).into_iter().filter_map(|words| missing(&command, words)).collect();
+        assert_eq!(found, wrong.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{text}");
+    }
+}
+
+#[test]
+fn option_and_command_named_in_message_exist() {
+    let command = windlass::cli::command();
     let mut known: BTreeSet<String> = OF_OTHERS.iter().map(|option| (*option).to_owned()).collect();
-    options(&windlass::cli::command(), &mut known);
-    let (literal, option) =
-        (Regex::new(r#""(?:[^"\\]|\\.)*""#).unwrap(), Regex::new(r"(?:^|[ (`'])(--[a-z][a-z-]+)").unwrap());
-    let verb = Regex::new(r"`windlass ([a-z]+)").unwrap();
-    let verbs: BTreeSet<String> =
-        windlass::cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    options(&command, &mut known);
+    let option = Regex::new(r"(?:^|[ (`'])(--[a-z][a-z-]+)").unwrap();
     let mut wrong = Vec::new();
-    let folders = ["src", "crates/ssh/src", "crates/inventory/src", "crates/lab/src", "crates/vault/src"];
-    for path in rust_files(&folders) {
-        let text = fs::read_to_string(&path).unwrap();
-        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for found in literal.find_iter(text) {
-            let sentence = found.as_str();
-            // Arguments of other programs are single words.
-            if !sentence.contains(' ') {
-                continue;
+    let is_module = |path: &Path| path.starts_with(Path::new(env!("CARGO_MANIFEST_DIR")).join("modules"));
+    for path in rust_files(FOLDERS) {
+        for text in literals(&fs::read_to_string(&path).unwrap()) {
+            // Arguments of other programs are single words. Modules name options of those in sentences too.
+            if text.contains([' ', '`']) && !is_module(&path) {
+                let options = option.captures_iter(&text).map(|found| found[1].to_owned());
+                wrong.extend(
+                    options
+                        .filter(|name| !known.contains(name))
+                        .map(|name| format!("{}: {name} in {text:?}", path.display())),
+                );
             }
-            let options = option.captures_iter(sentence).map(|found| found[1].to_owned());
-            wrong.extend(
-                options
-                    .filter(|name| !known.contains(name))
-                    .map(|name| format!("{}: {name} in {sentence}", path.display())),
-            );
-            let named = verb.captures_iter(sentence).map(|found| found[1].to_owned());
-            wrong.extend(
-                named.filter(|name| !verbs.contains(name)).map(|name| format!("{}: windlass {name}", path.display())),
-            );
+            let missing = commands(&text).into_iter().filter_map(|words| missing(&command, words));
+            wrong.extend(missing.map(|word| format!("{}: {word} in {text:?}", path.display())));
         }
     }
-    assert!(wrong.is_empty(), "options that no verb has:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "options and commands that do not exist:\n{}", wrong.join("\n"));
+}
+
+/// Folders with messages of the program and of its executor.
+const FOLDERS: &[&str] = &[
+    "src",
+    "modules/src",
+    "crates/bounds/src",
+    "crates/inventory/src",
+    "crates/lab/src",
+    "crates/sops/src",
+    "crates/ssh/src",
+    "crates/template/src",
+    "crates/vault/src",
+    "crates/yaml/src",
+];
+
+/// Command lines of `windlass` that a text names in backticks or as lines of their own, without that word.
+fn commands(text: &str) -> Vec<&str> {
+    let command = Regex::new(r"(?m)(?:`|^  +)windlass ([^`\n#]+)").unwrap();
+    let lines = command.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str()));
+    lines.filter(|line| !line.contains(" = ")).collect()
+}
+
+/// A verb or an option of a command line that does not exist.
+fn missing(root: &clap::Command, words: &str) -> Option<String> {
+    let (mut command, mut is_name) = (root, true);
+    let mut words = words.split_whitespace();
+    while let Some(word) = words.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_this = |argument: &&clap::Arg| match name.strip_prefix("--") {
+            Some(long) => {
+                argument.get_long() == Some(long) || argument.get_all_aliases().unwrap_or_default().contains(&long)
+            }
+            None => argument.get_short().is_some_and(|short| name[1..].starts_with(short)),
+        };
+        if word == "--" {
+            return None;
+        } else if word.starts_with('-') && word.len() > 1 {
+            match command.get_arguments().chain(root.get_arguments()).find(is_this) {
+                Some(argument) if argument.get_action().takes_values() && !word.contains('=') => {
+                    // Its value, unless that is part of the word.
+                    (word.starts_with("--") || word.len() == 2).then(|| words.next());
+                }
+                Some(_) => {}
+                None if ["--help", "-h", "--version"].contains(&word) => {}
+                None => return Some(word.to_owned()),
+            }
+        } else if command.get_name() == "fleet" && root.find_subcommand(word).is_some() {
+            // The command line of its runs.
+            command = root.find_subcommand(word)?;
+        } else if is_name
+            && command.has_subcommands()
+            && word.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-')
+        {
+            match command.find_subcommand(word) {
+                Some(found) => command = found,
+                None if command.get_name() == root.get_name() || command.is_subcommand_required_set() => {
+                    return Some(word.to_owned());
+                }
+                None => is_name = false,
+            }
+        } else if word.contains('{') && command.has_subcommands() {
+            // A verb that is known only when the message is made.
+            return None;
+        } else {
+            is_name = false;
+        }
+    }
+    None
 }
 
 fn options(command: &clap::Command, known: &mut BTreeSet<String>) {
