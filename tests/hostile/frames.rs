@@ -105,6 +105,10 @@ pub(crate) fn cases() -> Vec<Case> {
             says: &["although none was sent before it"],
             ..fails("not_run_without_a_reason", "did_not_run_it", &[4])
         },
+        Case {
+            says: &["did not run a task that it has to run"],
+            ..fails("refused_for_a_lost_executor_without_one", "refuses_for_a_lost_executor", &[4])
+        },
         Case { never_says: &["\u{1b}[2J"], ..fails("become_failed_without_become", "did_not_become_anybody", &[2, 4]) },
         Case { says: &["over the limit"], ..fails("length_over_the_limit", "length_over_the_limit", &[4]) },
         fails("message_that_is_no_json", "no_json", &[4]),

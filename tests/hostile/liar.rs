@@ -181,6 +181,9 @@ impl<W: Write> Liar<W> {
                 self.event(id, &json!("file_data"), &vec![b'x'; 4 << 20]);
             }
             "did_not_run_it" => return self.event(id, &json!("not_run"), b""),
+            "refuses_for_a_lost_executor" => {
+                return self.event(id, &json!({"refused": {"message": "{{ 1234 * 4321 }}"}}), b"");
+            }
             "did_not_become_anybody" => {
                 return self.event(id, &json!({"become_failed": {"message": "{{ 1234 * 4321 }}\u{1b}[2J"}}), b"");
             }
