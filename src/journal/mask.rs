@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use minijinja::value::ValueKind;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use serde_json::Value as Json;
-use windlass_template::{Edited, Value};
+use serde_json::{Map, Value as Json};
+use windlass_template::{Edited, Value, to_exact};
 
 use super::limit;
+use super::record::Withheld;
 use crate::outcome::{Arguments, TaskResult};
 use crate::output::{MASK, Secrets, WORDS};
 
@@ -125,6 +127,22 @@ impl Serialize for Fields<'_> {
         }
         map.end()
     }
+}
+
+/// JSON text of the values that JSON lacks, by name, in a form that keeps them; empty if there are none. The result
+/// must contain no secret.
+pub(super) fn exact(result: &TaskResult) -> Result<String, Withheld> {
+    let is_kept = |(key, value): &(&Arc<str>, &Value)| {
+        let is_recorded = &***key != "invocation" && !(&***key == "results" && is_loop(result));
+        is_recorded && !windlass_template::is_json(value)
+    };
+    let entries = result.iter().filter(is_kept).map(|(key, value)| (key.to_string(), to_exact(value)));
+    let entries: Map<String, Json> = entries.collect();
+    let mut text = Vec::new();
+    if !entries.is_empty() {
+        limit::append(&mut text, &entries, limit::RESULT)?;
+    }
+    Ok(String::from_utf8(text).unwrap_or_default())
 }
 
 impl Fields<'_> {

@@ -255,6 +255,12 @@ pub struct ItemDone {
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
+    /// Values of the result that JSON lacks, by name, in the form of [`windlass_template::to_exact`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub exact: Map<String, Value>,
+    /// Origins of the texts that `set_fact` has set, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, String>,
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
@@ -308,6 +314,12 @@ pub struct Done {
     /// The masked result.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub result: Map<String, Value>,
+    /// Values of the result that JSON lacks, by name, in the form of [`windlass_template::to_exact`].
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub exact: Map<String, Value>,
+    /// Origins of the texts that `set_fact` has set, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, String>,
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,

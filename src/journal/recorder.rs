@@ -3,7 +3,7 @@
 mod handlers;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, S
 use super::replay::{Replay, Restored, SentBefore, Step};
 use super::state::{RunFile, State, ledger_name, project};
 use crate::error::{Error, Result};
-use crate::outcome::{HostOutcome, TaskResult};
+use crate::outcome::{Effect, HostOutcome, TaskResult};
 use crate::output::Secrets;
 use crate::playbook::Files;
 
@@ -163,6 +163,15 @@ fn times(start: Instant, end: Instant) -> (u64, u64) {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (millis(since.saturating_sub(start.elapsed())), millis(end.saturating_duration_since(start)))
+}
+
+/// Origins of the texts that a task has set; `None` if they are not traced.
+fn origins(result: &TaskResult) -> Option<BTreeMap<&str, &'static str>> {
+    let set = result.effects().iter().find_map(|effect| match effect {
+        Effect::SetFacts(set) => Some(&set.origins),
+        _ => None,
+    })?;
+    (!set.is_empty()).then(|| set.iter().map(|(name, origin)| (&**name, origin.word())).collect())
 }
 
 /// A record or event as a line.
@@ -567,11 +576,23 @@ impl Recorder {
         if size > limit::RESULT {
             return Some(Withheld::Size);
         }
-        let fields = mask::Fields::new(result, &self.secrets);
-        match line.limited("result", &fields, limit::RESULT) {
-            Ok(()) => fields.is_masked().then_some(Withheld::Masked),
-            Err(reason) => Some(reason),
+        if action == "set_fact" && !result.get("ansible_facts").is_none_or(windlass_template::is_exact) {
+            return Some(Withheld::Again);
         }
+        let exact = match mask::exact(result) {
+            Ok(exact) => exact,
+            Err(reason) => return Some(reason),
+        };
+        let fields = mask::Fields::new(result, &self.secrets);
+        if let Err(reason) = line.limited("result", &fields, limit::RESULT) {
+            return Some(reason);
+        }
+        if fields.is_masked() {
+            return Some(Withheld::Masked);
+        }
+        line.text("exact", &exact);
+        line.option("origins", origins(result));
+        None
     }
 
     /// Outcome of a task on a host in the resumed run. `notified` has the place of the outcome that notified a handler,

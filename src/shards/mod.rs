@@ -28,7 +28,7 @@ pub(crate) use door::{CommandLine, Workers};
 pub(crate) use hub::{Hub, Left};
 pub(crate) use keys::{KeyPair, OTHER_KEYS, OWN_KEY};
 pub(crate) use link::{Gone, Lead, Link, Order};
-pub(crate) use sent::{SentEvent, SentOutcome, SentResult, is_exact};
+pub(crate) use sent::{SentEvent, SentOutcome, SentResult};
 pub(crate) use wire::{Slot, ToLead, Welcome};
 
 /// Interval at which a worker and the lead report that they are alive.

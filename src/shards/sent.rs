@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-use windlass_template::{Origin, Value, from_json, to_json};
+use windlass_template::{Origin, Value, from_exact, to_exact};
 use windlass_yaml::{Node, Span};
 
 use crate::connection::Kind;
@@ -14,9 +14,6 @@ use crate::outcome::{
 };
 use crate::output::{Event, JobState, ResultEvent, Status};
 use crate::playbook::Task;
-
-/// Key of a mapping whose own keys are not all texts: `{KEYED: [[key, value], ...]}`.
-const KEYED: &str = "\u{0}keyed";
 
 /// A result with its effects.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -134,14 +131,14 @@ impl SentResult {
             (Mark::Predicted, result.is_predicted()),
             (Mark::Interrupted, result.is_interrupted()),
         ];
-        let mut values: Map<_, _> = result.iter().map(|(key, value)| (key.to_string(), written(value))).collect();
+        let mut values: Map<_, _> = result.iter().map(|(key, value)| (key.to_string(), to_exact(value))).collect();
         // Large values of an item that was reported are only on disk.
         let whole = if result.is_on_disk() { result.to_value() } else { Value::default() };
         for key in whole.try_iter().into_iter().flatten() {
             let name = key.as_str().unwrap_or_default().to_owned();
-            values.entry(name).or_insert_with(|| written(&whole.get_item(&key).unwrap_or_default()));
+            values.entry(name).or_insert_with(|| to_exact(&whole.get_item(&key).unwrap_or_default()));
         }
-        let of_args = |(name, value): (&Arc<str>, &Value)| (Arc::clone(name), written(value));
+        let of_args = |(name, value): (&Arc<str>, &Value)| (Arc::clone(name), to_exact(value));
         SentResult {
             values,
             effects: result.effects().iter().map(SentEffect::of).collect(),
@@ -154,7 +151,7 @@ impl SentResult {
     }
 
     pub(crate) fn received(self) -> TaskResult {
-        let values = self.values.iter().map(|(key, value)| (key, read(value)));
+        let values = self.values.iter().map(|(key, value)| (key, from_exact(value)));
         let result = values.fold(TaskResult::new(), |result, (key, value)| result.with(key, value));
         let result = self.effects.into_iter().map(SentEffect::received).fold(result, TaskResult::with_effect);
         let result = self.report.into_iter().fold(result, TaskResult::with_report);
@@ -169,7 +166,7 @@ impl SentResult {
                 result
             }
         };
-        let args = self.args.map(|args| args.into_iter().map(|(name, value)| (name, read(&value))).collect());
+        let args = self.args.map(|args| args.into_iter().map(|(name, value)| (name, from_exact(&value))).collect());
         let result = result.with_advice(self.advice.as_deref()).with_args(args).with_target(self.target.as_deref());
         self.marks.into_iter().fold(result, marked)
     }
@@ -180,14 +177,14 @@ impl SentEffect {
         match effect {
             Effect::Facts(facts) => {
                 let free = facts.free().map(str::to_owned).collect();
-                let facts = facts.iter().map(|(name, value)| (name.to_owned(), written(value))).collect();
+                let facts = facts.iter().map(|(name, value)| (name.to_owned(), to_exact(value))).collect();
                 SentEffect::Facts { facts, free }
             }
             Effect::Python { kind, user, path } => {
                 SentEffect::Python { kind: *kind, user: user.clone(), path: path.clone() }
             }
             Effect::SetFacts(set) => SentEffect::SetFacts {
-                vars: set.vars.iter().map(|(name, value)| (Arc::clone(name), written(value))).collect(),
+                vars: set.vars.iter().map(|(name, value)| (Arc::clone(name), to_exact(value))).collect(),
                 cacheable: set.cacheable,
                 origins: set
                     .origins
@@ -214,13 +211,13 @@ impl SentEffect {
     fn received(self) -> Effect {
         match self {
             SentEffect::Facts { facts, free } => {
-                // The host chooses these names, so they form no mapping that `read` could take for one of ours.
-                let facts = facts.iter().map(|(name, value)| (Value::from(name.as_str()), read(value)));
+                // The host chooses these names, so they form no mapping that `from_exact` could take for one of ours.
+                let facts = facts.iter().map(|(name, value)| (Value::from(name.as_str()), from_exact(value)));
                 Effect::Facts(HostFacts::of_worker(&Value::from_pairs(facts), &free))
             }
             SentEffect::Python { kind, user, path } => Effect::Python { kind, user, path },
             SentEffect::SetFacts { vars, cacheable, origins } => {
-                let vars = vars.into_iter().map(|(name, value)| (name, read(&value))).collect();
+                let vars = vars.into_iter().map(|(name, value)| (name, from_exact(&value))).collect();
                 let origins = origins.into_iter().map(|(name, word)| (name, Origin::of_word(&word))).collect();
                 Effect::SetFacts(SetFacts { vars, cacheable, origins })
             }
@@ -237,56 +234,6 @@ impl SentEffect {
             }
             SentEffect::Stats { data, per_host, aggregate } => Effect::Stats(StatsUpdate { data, per_host, aggregate }),
         }
-    }
-}
-
-/// Whether a value reaches another process unchanged.
-pub(crate) fn is_exact(value: &Value) -> bool {
-    use minijinja::value::ValueKind;
-    let items = || value.try_iter().into_iter().flatten();
-    match value.kind() {
-        ValueKind::Seq => items().all(|item| is_exact(&item)),
-        ValueKind::Map => items().all(|key| is_exact(&key) && is_exact(&value.get_item(&key).unwrap_or_default())),
-        ValueKind::Number if value.is_integer() => value.as_i64().is_some() || u64::try_from(value.clone()).is_ok(),
-        ValueKind::Number => f64::try_from(value.clone()).is_ok_and(f64::is_finite),
-        ValueKind::Bytes => false,
-        ValueKind::Plain => value.as_str().is_some(),
-        _ => true,
-    }
-}
-
-/// A value as JSON. Unlike the JSON of callbacks, it keeps keys that are not texts.
-fn written(value: &Value) -> Json {
-    use minijinja::value::ValueKind;
-    let items = || value.try_iter().into_iter().flatten();
-    match value.kind() {
-        ValueKind::Seq => Json::Array(items().map(|item| written(&item)).collect()),
-        ValueKind::Map => {
-            let of = |key: &Value| written(&value.get_item(key).unwrap_or_default());
-            if items().all(|key| key.as_str().is_some_and(|key| key != KEYED)) {
-                let entry = |key: Value| (key.as_str().unwrap_or_default().to_owned(), of(&key));
-                return Json::Object(items().map(entry).collect());
-            }
-            let pairs = items().map(|key| Json::Array(vec![to_json(&key), of(&key)])).collect();
-            Json::Object(Map::from_iter([(KEYED.to_owned(), Json::Array(pairs))]))
-        }
-        _ => to_json(value),
-    }
-}
-
-fn read(json: &Json) -> Value {
-    match json {
-        Json::Array(items) => Value::from(items.iter().map(read).collect::<Vec<_>>()),
-        Json::Object(entries) => match entries.get(KEYED) {
-            Some(Json::Array(pairs)) => {
-                Value::from_pairs(pairs.iter().filter_map(|pair| match pair.as_array()?.as_slice() {
-                    [key, value] => Some((from_json(key), read(value))),
-                    _ => None,
-                }))
-            }
-            _ => Value::from_pairs(entries.iter().map(|(key, value)| (Value::from(key.as_str()), read(value)))),
-        },
-        other => from_json(other),
     }
 }
 
@@ -438,23 +385,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_are_no_texts_arrive_as_they_were() {
-        let value = Value::from_pairs([(Value::from(1), Value::from("one")), (Value::from("two"), Value::from(2.5))]);
-        let sent = written(&Value::from(vec![value.clone()]));
-        assert_eq!(read(&sent).get_item_by_index(0).unwrap().get_item(&Value::from(1)).unwrap(), Value::from("one"));
-        assert_eq!(read(&sent), Value::from(vec![value]));
-    }
-
-    #[test]
-    fn numbers_that_json_lacks_are_not_exact() {
-        let exact = [Value::from(1), Value::from(u64::MAX), Value::from(2.5), Value::from("x"), Value::from(())];
-        assert!(exact.iter().all(is_exact));
-        let others = [Value::from(f64::NAN), Value::from(1_i128 << 70), Value::from_bytes(vec![1])];
-        assert!(!others.iter().any(|other| is_exact(&Value::from(vec![other.clone()]))));
-    }
-
-    #[test]
     fn fact_named_like_our_own_mappings_hides_no_others() {
+        const KEYED: &str = "\u{0}keyed";
         let pairs = Value::from(vec![Value::from(vec![Value::from("colour"), Value::from("red")])]);
         let facts =
             Value::from_pairs([(Value::from(KEYED), pairs.clone()), (Value::from("os"), Value::from("Debian"))]);

@@ -1,16 +1,17 @@
 //! The strategy's side of the journal: places of tasks, outcomes restored from an earlier run, and completed handlers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use windlass_modules::{has_secrets, hide_secrets, secret_values};
-use windlass_template::{Context, Value};
+use windlass_template::{Context, Origin, Value, from_exact, from_json};
 
 use super::execute::{Shared, TaskOnHost};
 use super::one_item::ItemOutcome;
 use super::play::{Batch, HostRun};
+use super::shard::is_template;
 use super::task::Started;
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
@@ -19,7 +20,7 @@ use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Record
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::{Event, Secrets};
 use crate::plan::Position;
-use crate::playbook::{Frame, FrameKind, Task, label};
+use crate::playbook::{Frame, FrameKind, Task, is_identifier, label};
 use crate::vars::secrecy::MASK;
 
 /// Length of the hash of items in the place of a task: enough to tell the items of one loop apart.
@@ -326,7 +327,7 @@ impl TaskOnHost {
             return None;
         }
         Some(ItemOutcome {
-            result: result_of(&self.task, done.result.clone(), done.status)?,
+            result: Stored::from(done.clone()).result(&self.task)?,
             delegate: done.delegate.clone(),
             context: context.clone(),
             ends_loop: false,
@@ -383,10 +384,16 @@ pub(super) fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<Item
     if !task.action.contains("{{") && !is_of_task(&done.action, task) {
         return None;
     }
-    let mut result = result_of(task, done.result, done.status)?;
-    let mut parts = vec![(result.clone(), done.delegate)];
-    if done.items.is_some() {
-        let part = |item: ItemDone| Some((result_of(task, item.result, item.status)?, item.delegate));
+    let (is_looped, ignored, notify, delegate_facts) =
+        (done.items.is_some(), done.status.ignored, done.notify.clone(), done.delegate_facts);
+    let (action, delegate) = (done.action.clone(), done.delegate.clone());
+    let mut result = Stored::from(done).result(task)?;
+    let mut parts = vec![(result.clone(), delegate)];
+    if is_looped {
+        let part = |item: ItemDone| {
+            let delegate = item.delegate.clone();
+            Some((Stored::from(item).result(task)?, delegate))
+        };
         parts = items.into_iter().map(part).collect::<Option<_>>()?;
         if result.get("results").is_some() {
             result.set("results", parts.iter().map(|(part, _)| part.to_value()).collect::<Value>());
@@ -395,37 +402,83 @@ pub(super) fn restored(task: &Task, host: &Arc<str>, done: Done, items: Vec<Item
     Some(HostOutcome {
         host: Arc::clone(host),
         result,
-        ignored: done.status.ignored,
+        ignored,
         parts,
-        notify: done.notify,
-        delegate_facts: done.delegate_facts,
-        action: done.action,
+        notify,
+        delegate_facts,
+        action,
         stopped: false,
         _counted: None,
     })
 }
 
-/// Restores a result, or only its flags if the rest was withheld and nothing reads it.
-///
-/// Journal values are data and pass the same checks as answers of hosts. Only `set_fact` has an effect as well, limited
-/// to the variables the task names.
-fn result_of(task: &Task, fields: Map<String, Json>, status: Status) -> Option<TaskResult> {
-    if fields.is_empty() {
-        let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];
-        let set = flags.into_iter().filter(|(_, holds)| *holds);
-        return Some(set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true)));
+/// A result as the journal has it.
+struct Stored {
+    action: String,
+    fields: Map<String, Json>,
+    exact: Map<String, Json>,
+    origins: BTreeMap<String, String>,
+    status: Status,
+}
+
+impl From<Done> for Stored {
+    fn from(done: Done) -> Stored {
+        let Done { action, result, exact, origins, status, .. } = done;
+        Stored { action, fields: result, exact, origins, status }
     }
-    let Some(Json::Object(facts)) = fields.get("ansible_facts").filter(|_| task.short_action() == "set_fact") else {
-        let names = FactNames::of_module(&task.action);
-        return HostResult::read(&windlass_template::from_json(&Json::Object(fields)), names).map(TaskResult::from);
-    };
-    if !facts.keys().all(|name| task.args.get(name.as_str()).is_some()) {
-        return None;
+}
+
+impl From<ItemDone> for Stored {
+    fn from(item: ItemDone) -> Stored {
+        let ItemDone { action, result, exact, origins, status, .. } = item;
+        Stored { action, fields: result, exact, origins, status }
     }
-    let vars = facts.iter().map(|(name, value)| (name.as_str().into(), windlass_template::from_json(value))).collect();
-    let cacheable = fields.get("_ansible_facts_cacheable").and_then(Json::as_bool).unwrap_or(false);
-    let set = SetFacts { vars, cacheable, origins: Vec::new() };
-    let values = fields.iter().map(|(name, value)| (name, windlass_template::from_json(value)));
-    let result = values.fold(TaskResult::new(), |result, (name, value)| result.with(name, value));
-    Some(result.with_effect(Effect::SetFacts(set)))
+}
+
+impl Stored {
+    /// Restores a result, or only its flags if the rest was withheld and nothing reads it.
+    ///
+    /// Journal values are data and pass the same checks as answers of hosts. Only `set_fact` has an effect as well,
+    /// limited to the variables that the task may name.
+    fn result(self, task: &Task) -> Option<TaskResult> {
+        let Stored { action, fields, exact, origins, status } = self;
+        if fields.is_empty() {
+            let flags = [("failed", status.failed), ("skipped", status.skipped), ("unreachable", status.unreachable)];
+            let set = flags.into_iter().filter(|(_, holds)| *holds);
+            return Some(set.fold(TaskResult::ok(status.changed), |result, (name, _)| result.with(name, true)));
+        }
+        // The action of a task may be a template.
+        let (name, short) = match task.action.contains("{{") {
+            true => (&*action, &*action),
+            false => (&*task.action, task.short_action()),
+        };
+        let of_json = |(name, json): (&String, &Json)| {
+            let value = exact.get(name).map_or_else(|| from_json(json), from_exact);
+            (name.clone(), value)
+        };
+        let values: Vec<(String, Value)> = fields.iter().map(of_json).collect();
+        let facts = values.iter().find(|(name, _)| name == "ansible_facts" && short == "set_fact");
+        let Some((_, facts)) = facts else {
+            let answer = Value::from_pairs(values.into_iter().map(|(name, value)| (Value::from(name), value)));
+            return HostResult::read(&answer, FactNames::of_module(name)).map(TaskResult::from);
+        };
+        let entry = |key: Value| Some((Arc::<str>::from(key.as_str()?), facts.get_item(&key).ok()?));
+        let vars: Vec<(Arc<str>, Value)> = facts.try_iter().ok()?.map(entry).collect::<Option<_>>()?;
+        if !vars.iter().all(|(name, _)| may_set(task, name)) {
+            return None;
+        }
+        let cacheable = fields.get("_ansible_facts_cacheable").and_then(Json::as_bool).unwrap_or(false);
+        let origins = origins.iter().map(|(name, word)| (name.as_str().into(), Origin::of_word(word))).collect();
+        let set = SetFacts { vars, cacheable, origins };
+        let result = values.into_iter().fold(TaskResult::new(), |result, (name, value)| result.with(&name, value));
+        Some(result.with_effect(Effect::SetFacts(set)))
+    }
+}
+
+/// Whether a task of `set_fact` may set a variable: it names it, or only the run knows its names.
+fn may_set(task: &Task, name: &str) -> bool {
+    let is_open = task.args_template.is_some()
+        || task.keyword("module_defaults").is_some()
+        || task.args.keys().any(|key| key.as_str().is_none_or(is_template));
+    task.args.get(name).is_some() || (is_open && is_identifier(name))
 }

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use windlass_template::is_exact;
+
 use super::display::{Part, Shown};
 use super::execute::{TaskOnHost, Whole};
 use super::play::Batch;
@@ -15,7 +17,7 @@ use crate::outcome::kept::{self, Counted};
 use crate::outcome::{Effect, FactNames, HostOutcome, Size, TaskResult};
 use crate::output::{Event, EventQueue, held_events};
 use crate::playbook::{Task, label};
-use crate::shards::{Hub, Left, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead, is_exact};
+use crate::shards::{Hub, Left, Link, Order, SentEvent, SentOutcome, SentResult, Shards, Slot, ToLead};
 
 /// A task that starts in all processes.
 #[derive(Clone)]

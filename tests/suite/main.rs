@@ -91,6 +91,7 @@ mod rendered;
 mod rendering;
 mod report;
 mod resume;
+mod resumed_variables;
 mod roles;
 mod rollback;
 mod serve;

@@ -1,0 +1,69 @@
+//! A resumed run goes on with the variables of the run that stopped, or refuses.
+
+use std::fs;
+
+use crate::resume::{Project, head, until};
+
+/// Tasks that write the value and the type of each variable to `FOLDER/NAME-HOST` before and after one that fails.
+fn around_a_failure(names: &[&str]) -> String {
+    let list = names.join("', '");
+    let shown = format!(
+        "{{% for name in ['{list}'] %}}{{{{ name }}}} {{{{ lookup('vars', name, default='none') | type_debug }}}} {{{{ [lookup('vars', name, default='none')] }}}}\n{{% endfor %}}"
+    );
+    let write = |name: &str| {
+        format!("    - copy: {{dest: \"FOLDER/{name}-{{{{ inventory_hostname }}}}\", content: \"{shown}\"}}\n")
+    };
+    write("before") + &until("mended") + &write("after")
+}
+
+/// Runs a playbook that stops at its failing task, resumes it, and returns what its tasks wrote on a host before and
+/// after.
+fn stopped_and_resumed(project: &Project, words: &[&str]) -> [String; 2] {
+    project.play(words).ends(2);
+    project.write("mended", "");
+    project.play(&[&["--resume"], words].concat()).ends(0);
+    let read = |name: &str| fs::read_to_string(project.path(&format!("{name}-a"))).unwrap();
+    ["before", "after"].map(read)
+}
+
+#[test]
+fn variables_of_set_fact_with_templated_names_in_loops_and_of_other_hosts_are_restored() {
+    let drawn = "\"{{ 1000000000 | random }}\"";
+    let tasks = format!(
+        "    - set_fact: {{\"drawn_{{{{ word }}}}\": {drawn}}}\n      vars: {{word: one}}\n\
+         \x20   - set_fact: {{\"looped_{{{{ item }}}}\": {drawn}}}\n      loop: [x, y]\n\
+         \x20   - set_fact: {{cached: {drawn}, cacheable: true}}\n\
+         \x20   - set_fact: {{given: {drawn}}}\n      delegate_to: a\n      delegate_facts: true\n      when: inventory_hostname == 'b'\n\
+         \x20   - set_fact:\n      args: \"{{{{ {{'whole': 1000000000 | random}} }}}}\"\n\
+         \x20   - action: \"{{{{ 'set_' ~ 'fact' }}}}\"\n      args: {{named: {drawn}}}\n\
+         \x20   - set_fact: {{of_fact: \"{{{{ ansible_facts.cached }}}}\"}}\n"
+    );
+    let names = ["drawn_one", "looped_x", "looped_y", "cached", "given", "whole", "named", "of_fact"];
+    let project = Project::new(&(head("") + &tasks + &around_a_failure(&names)));
+    let [before, after] = stopped_and_resumed(&project, &[]);
+    assert_eq!(before, after);
+    assert!(!project.journal().contains("\"exact\""), "{}", project.journal());
+}
+
+#[test]
+fn values_that_json_lacks_are_restored_as_they_were() {
+    let tasks = "    - set_fact:\n        keyed: \"{{ {1: 'one', '1': {2.5: none}, false: 'no'} }}\"\n        large: \"{{ 2 ** 70 }}\"\n        \
+                 moment: \"{{ now() }}\"\n        day: 2001-12-14\n        zoned: 2001-12-14t21:59:43.10-05:00\n        \
+                 span: \"{{ now() - ('2001-12-14' | to_datetime('%Y-%m-%d')) }}\"\n        bytes: !!binary aGk=\n        encoded: \"{{ 'h\u{e9}'.encode() }}\"\n        \
+                 endless: \"{{ 'inf' | float }}\"\n        data: !unsafe '{{ large }}'\n        whole: 1.0\n        yes_word: 'yes'\n        \
+                 nested: \"{{ ('[' * 110 ~ ']' * 110) | from_json }}\"\n\
+                 \x20   - debug: {var: keyed}\n      register: shown\n\
+                 \x20   - command: echo\n      loop: [{1: a}]\n      loop_control: {label: x}\n      register: looped\n";
+    let mut names = vec![
+        "keyed", "large", "moment", "day", "zoned", "span", "bytes", "encoded", "endless", "data", "whole", "yes_word",
+    ];
+    names.extend(["nested", "shown", "looped"]);
+    for compat in ["2.18", "2.19"] {
+        let project = Project::new(&(head("") + tasks + &around_a_failure(&names)));
+        project.write("hosts", "a ansible_connection=local\n");
+        let [before, after] = stopped_and_resumed(&project, &["--compat", compat]);
+        assert_eq!(before, after, "{compat}");
+        assert!(before.contains("1180591620717411303424"), "{before}");
+        assert!(before.contains("'{{ large }}'"), "{before}");
+    }
+}
