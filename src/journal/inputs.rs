@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use windlass_inventory::Inventory;
+use windlass_inventory::{Inventory, limit_files};
 use windlass_template::{Compat, PluginKind};
 use windlass_yaml::Mapping;
 
@@ -242,7 +242,8 @@ impl Inputs<'_> {
         found
     }
 
-    /// Files of the inventory: its sources, and `group_vars` and `host_vars` beside them and beside the playbooks.
+    /// Files of the inventory: its sources, `group_vars` and `host_vars` beside them and beside the playbooks. So are
+    /// files that the limit names.
     pub(super) fn inventory_files(&self) -> Vec<FileRead> {
         let mut found = BTreeSet::new();
         let mut beside = BTreeSet::new();
@@ -260,6 +261,8 @@ impl Inputs<'_> {
             files_below(&folder.join("group_vars"), DEPTH, &mut found);
             files_below(&folder.join("host_vars"), DEPTH, &mut found);
         }
+        let limit = self.settings.inventory.limit.as_deref().unwrap_or_default();
+        found.extend(limit_files(limit).iter().map(|path| PathBuf::from(canonical(path))));
         let read = |path: PathBuf| {
             let sha256 = file_hash(&path)?;
             Some(FileRead { path: path.display().to_string(), sha256, inventory: true, ..FileRead::default() })

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::resume::{Project, head, until};
+use crate::resume::{Project, head, step, until};
 
 /// Tasks that write the value and the type of each variable to `FOLDER/NAME-HOST` before and after one that fails.
 fn around_a_failure(names: &[&str]) -> String {
@@ -66,4 +66,18 @@ fn values_that_json_lacks_are_restored_as_they_were() {
         assert!(before.contains("1180591620717411303424"), "{before}");
         assert!(before.contains("'{{ large }}'"), "{before}");
     }
+}
+
+#[test]
+fn file_of_the_limit_with_other_hosts_is_refused() {
+    let project = Project::new(&(head("") + &step("one") + &until("mended")));
+    project.write("some", "a\n");
+    let words = ["--limit", "@some"];
+    project.play(&words).ends(2).has("a ").lacks("b ");
+    project.write("mended", "");
+    project.write("some", "a\nb\n");
+    project.play(&[&["--resume"], &words[..]].concat()).ends(5).has("some has changed").has("--resume-anyway");
+    project.write("some", "a\n");
+    project.play(&[&["--resume"], &words[..]].concat()).ends(0);
+    assert_eq!(project.lines("log"), ["one a"]);
 }

@@ -42,6 +42,6 @@ pub use literal::python_literal;
 pub use load::{DirectoryFilter, LoadOptions};
 pub use model::{Group, Host, HostName, Inventory};
 pub use names::GroupNames;
-pub use pattern::{Matches, split_pattern};
+pub use pattern::{Matches, limit_files, split_pattern};
 pub use places::{Membership, Repeated, Replaced};
 pub use subset::sources_included_by;

@@ -31,6 +31,11 @@ pub fn split_pattern(pattern: &str) -> Vec<String> {
     parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
+/// Files that a limit names as `@file`.
+pub fn limit_files(limit: &str) -> Vec<PathBuf> {
+    split_pattern(limit).iter().filter_map(|term| term.strip_prefix('@')).map(PathBuf::from).collect()
+}
+
 /// Splits at colons, white space and unpaired brackets, but not within brackets.
 fn split_at_colons(pattern: &str) -> Vec<&str> {
     let mut parts = Vec::new();
