@@ -11,8 +11,8 @@ use clap::Args;
 use super::session::Session;
 use crate::error::{BUG, Error, Result};
 use crate::journal::{
-    Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, differences, expire,
-    family, is_same, looks_like_run, resumed_by, unfinished,
+    Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, cannot_resume,
+    differences, expire, family, is_same, looks_like_run, resumed_although, resumed_by, unfinished,
 };
 use crate::output::Event;
 use crate::playbook::Play;
@@ -147,7 +147,8 @@ pub(super) async fn begin(options: &JournalOptions, loaded: &[(&PathBuf, Vec<Pla
     let former = resumed.as_ref().map(|journal| family(&state, &journal.header.run)).unwrap_or_default();
     let events = shared.events.clone();
     let warn = Box::new(move |sentence| drop(events.send(Event::Warning(sentence))));
-    let start = Start { inputs: inputs(), files: &shared.files, secrets: &shared.secrets, resumed, warn };
+    let (files, secrets, anyway) = (&shared.files, &shared.secrets, options.resume_anyway);
+    let start = Start { inputs: inputs(), files, secrets, resumed, anyway, warn };
     let (recorder, pending, damaged) = match Recorder::start(&state, start) {
         Ok(started) => started,
         Err(error) => return without(error),
@@ -219,11 +220,10 @@ fn resumable(options: &JournalOptions, state: &State, inputs: &Inputs<'_>, share
         return Ok((journal, claim));
     }
     if !options.resume_anyway {
-        return Err(Error::usage(format!("the run {} cannot be resumed: {}", run.run, found.join("; ")))
-            .hint("run the playbook without --resume, or add --resume-anyway to ignore the differences"));
+        return Err(cannot_resume(&run.run, &found.join("; ")));
     }
     for difference in found {
-        shared.warn(format!("Resuming the run {} although {difference}", run.run));
+        shared.warn(resumed_although(&run.run, &difference));
     }
     Ok((journal, claim))
 }

@@ -1,6 +1,7 @@
 //! Fingerprints of inputs, by which a run that resumes another one knows whether they are still the same. A file of its
 //! own, because a name that contains a secret has to be found again without being written.
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,6 +21,8 @@ const ENTRIES: usize = 20_000;
 /// Milliseconds after the last sign of life of a killed run in which it, or a task that its executors still stop, may
 /// have changed files.
 const LEEWAY: u64 = 4000;
+/// Rounds of the hash of an answer to a prompt.
+const GUESS: NonZeroU32 = NonZeroU32::MIN.saturating_add(199_999);
 /// Number of hexadecimal digits of the hash of a hidden name. Each further one would help to guess the name.
 const DIGITS: usize = 8;
 
@@ -68,6 +71,16 @@ pub(super) fn fingerprint(read: Read, salt: &str) -> FileRead {
 fn variable_hash(name: &str, salt: &str) -> String {
     let value = std::env::var(name).ok();
     value.map(|value| hash_of([salt, name, &value].into_iter())).unwrap_or_default()
+}
+
+/// Fingerprint of the answer to a prompt of a play. The answer may be a password, so a guess takes time.
+pub(super) fn of_answer(play: u32, name: &str, answer: &str, salt: &str) -> FileRead {
+    let path = format!("{play}/{name}");
+    let salt = hash_of([salt, "prompt", &path].into_iter());
+    let mut hash = [0; 32];
+    ring::pbkdf2::derive(ring::pbkdf2::PBKDF2_HMAC_SHA256, GUESS, salt.as_bytes(), answer.as_bytes(), &mut hash);
+    let sha256 = hex::encode(hash);
+    FileRead { path, sha256, kind: InputKind::Prompt, ..FileRead::default() }
 }
 
 /// Replaces the parts of an input's name that contain a secret by hashes. A search becomes the directories that were
@@ -182,6 +195,8 @@ pub(super) fn changed(input: &FileRead, salt: &str) -> Option<String> {
                 false => differs(now).then(|| format!("{path} has changed")),
             }
         }
+        // It is compared once the play asks.
+        InputKind::Prompt => None,
         InputKind::Rest => Some("more inputs were read than are compared".to_owned()),
     }
 }
@@ -207,7 +222,7 @@ pub(super) fn is_own(input: &FileRead, salt: &str, alive: Option<u64>) -> bool {
             let found = matching_paths(&input.path).into_iter().map(PathBuf::from);
             found.chain(searched(&input.path)).all(|path| is_old(&path))
         }
-        InputKind::Environment | InputKind::Rest => false,
+        InputKind::Environment | InputKind::Prompt | InputKind::Rest => false,
     }
 }
 

@@ -25,6 +25,7 @@
 mod fingerprint;
 mod follow;
 mod forecast;
+mod former;
 mod inputs;
 mod ledger;
 mod limit;
@@ -58,8 +59,8 @@ pub use record::{
 pub(crate) use recorder::{Carried, Place, Recorder, Recording, Spot, Start, Traits};
 pub use replay::{Replay, Step};
 pub(crate) use replay::{Restored, SentBefore};
-pub(crate) use resume::has_begun;
 pub use resume::{Resumed, differences, family, is_run_of, resumed_by, unfinished};
+pub(crate) use resume::{cannot_resume, has_begun, resumed_although};
 pub use retention::{expire, expired};
 pub(crate) use state::new_run;
 pub use state::{RunFile, State, looks_like_run};

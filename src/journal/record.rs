@@ -107,6 +107,8 @@ pub enum InputKind {
     Folder,
     /// An environment variable.
     Environment,
+    /// The answer to a prompt of a play (`vars_prompt`).
+    Prompt,
     /// Further inputs, which are not recorded.
     Rest,
 }
@@ -120,13 +122,14 @@ impl InputKind {
 /// A file or another input that was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileRead {
-    /// Its absolute path; the pattern of a search, or the name of a variable. Parts that contain a secret are masked.
+    /// Its absolute path; the pattern of a search, or the name of a variable. Of a prompt, the number of its play, `/`
+    /// and its variable. Parts that contain a secret are masked.
     pub path: String,
     /// Hashes of the masked parts, with the journal's salt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
-    /// SHA-256 of its bytes, of the names that a search or a directory has, or of the journal's salt and a variable's
-    /// value. Of a large file, the hash of its start, its size and its time of change. Empty for what is missing.
+    /// SHA-256 of its bytes, of the names that a search or a directory has, or of the journal's salt and the value of a
+    /// variable. Of a large file, the hash of its start, its size and its time of change. Empty for what is missing.
     pub sha256: String,
     /// Kind of input.
     #[serde(default, skip_serializing_if = "InputKind::is_file")]

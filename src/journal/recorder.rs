@@ -13,7 +13,8 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use windlass_template::Read;
 
-use super::fingerprint::{fingerprint, is_compared, may_differ, renewed, without_secrets};
+use super::fingerprint::{fingerprint, is_compared, may_differ, of_answer, renewed, without_secrets};
+use super::former::Former;
 use super::inputs::Inputs;
 use super::ledger::{Event, Ledger, Pending, PlayKey};
 use super::limit;
@@ -42,6 +43,8 @@ pub(crate) struct Start<'a> {
     pub(crate) secrets: &'a Secrets,
     /// Journal of the run to resume.
     pub(crate) resumed: Option<Journal>,
+    /// Whether to resume it even if inputs have changed.
+    pub(crate) anyway: bool,
     /// Takes the warning that the journal can no longer be written.
     pub(crate) warn: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -226,8 +229,7 @@ pub(crate) struct Recorder {
     check: bool,
     plays: AtomicU32,
     replay: Option<Replay>,
-    /// Id of the resumed run.
-    former: Option<String>,
+    former: Option<Former>,
     /// Numbers of the ledgers by the files of their plays.
     ledgers: HashMap<Arc<str>, usize>,
     /// Handlers of earlier runs that this one runs, by host and play.
@@ -241,7 +243,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Starts a journal. Returns it with pending handlers of earlier runs and warnings about the ledger.
     pub(crate) fn start(state: &State, start: Start<'_>) -> Result<(Recorder, Vec<Pending>, Vec<String>)> {
-        let Start { inputs, files, secrets, resumed, warn } = start;
+        let Start { inputs, files, secrets, resumed, anyway, warn } = start;
         let project = project(&inputs.playbook_names(), &inputs.sources());
         let (run, file) = state.create(&project)?;
         let check = inputs.settings.check;
@@ -286,7 +288,7 @@ impl Recorder {
             check,
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
-            former: resumed.as_ref().map(|journal| journal.header.run.clone()),
+            former: resumed.as_ref().map(|journal| Former::new(journal, anyway)),
             ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
@@ -381,6 +383,19 @@ impl Recorder {
         let play = self.plays.fetch_add(1, Ordering::Relaxed);
         self.append(&Record::Play(PlayStart { play, name: self.excerpt(name, NAME), order }));
         play
+    }
+
+    /// Records the answer to a prompt of the next play. If the resumed run had another one, fails or returns a warning.
+    pub(crate) fn answered(&self, name: &str, answer: &str) -> Result<Option<String>> {
+        let read = of_answer(self.plays.load(Ordering::Relaxed), name, answer, &self.salt);
+        let known = self.former.as_ref().and_then(|former| Some((former, former.answers.get(&read.path)?)));
+        let warning = match known {
+            Some((_, hash)) if *hash == read.sha256 => return Ok(None),
+            Some((former, _)) => Some(former.differs(&format!("the answer for `{name}` is another one"))?),
+            None => None,
+        };
+        self.append(&Record::File(read));
+        Ok(warning)
     }
 
     /// Order of the next play's hosts in the resumed run, if it was random.

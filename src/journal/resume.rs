@@ -129,6 +129,17 @@ fn resumable(run: &RunFile, journal: &Journal) -> Result<()> {
     Ok(())
 }
 
+/// Error that refuses to resume a run because of these differences.
+pub(crate) fn cannot_resume(run: &str, differences: &str) -> Error {
+    Error::usage(format!("the run {run} cannot be resumed: {differences}"))
+        .hint("run the playbook without --resume, or add --resume-anyway to ignore the differences")
+}
+
+/// Warning about a difference that `--resume-anyway` ignores.
+pub(crate) fn resumed_although(run: &str, difference: &str) -> String {
+    format!("Resuming the run {run} although {difference}")
+}
+
 /// Fails if a run was started with other playbooks or another inventory, so that it explains nothing about these.
 pub fn is_run_of(journal: &Journal, inputs: &Inputs<'_>) -> Result<()> {
     let then = &journal.header;

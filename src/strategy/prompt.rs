@@ -23,6 +23,8 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
             continue;
         }
         let (answer, is_written) = question.answer(shared).await?;
+        let recorded = shared.recorder().map(|recorder| recorder.answered(&question.name, &answer)).transpose()?;
+        recorded.flatten().into_iter().for_each(|warning| shared.warn(warning));
         let answer = question.encrypted(answer, context)?;
         // The answer has no position in a file.
         let span = Span::synthetic("vars_prompt");

@@ -1,8 +1,10 @@
 //! A resumed run goes on with the variables of the run that stopped, or refuses.
 
 use std::fs;
+use std::process::Command;
 
 use crate::resume::{Project, head, step, until};
+use crate::screen::{Ended, Screen};
 
 /// Tasks that write the value and the type of each variable to `FOLDER/NAME-HOST` before and after one that fails.
 fn around_a_failure(names: &[&str]) -> String {
@@ -79,5 +81,51 @@ fn file_of_the_limit_with_other_hosts_is_refused() {
     project.play(&[&["--resume"], &words[..]].concat()).ends(5).has("some has changed").has("--resume-anyway");
     project.write("some", "a\n");
     project.play(&[&["--resume"], &words[..]].concat()).ends(0);
+    assert_eq!(project.lines("log"), ["one a"]);
+}
+
+/// Runs the playbook at a terminal of its own, and answers its prompt.
+fn answered(project: &Project, prompt: &str, answer: &str, words: &[&str]) -> Ended {
+    let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "--ctty"]).arg(program.get_program()).args(program.get_args()).args(words);
+    command.current_dir(program.get_current_dir().unwrap()).env("TERM", "xterm");
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut screen = Screen::start(command, 60, 400);
+    screen.wait_for_last(prompt);
+    screen.press(&format!("{answer}\r"));
+    screen.end()
+}
+
+#[test]
+fn other_answer_to_a_prompt_is_refused_and_no_answer_is_in_the_journal() {
+    let prompts = "  vars_prompt: [{name: first, private: true}]\n";
+    let project = Project::new(&(head(prompts) + &step("one") + &until("mended")));
+    project.write("hosts", "a ansible_connection=local\n");
+    let shown = |ended: &Ended| ended.rows.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    answered(&project, "first:", "Quartz9Wombat", &[]);
+    assert!(!project.journal().contains("Quartz9Wombat"), "{}", project.journal());
+    project.write("mended", "");
+    let refused = shown(&answered(&project, "first:", "Other7Answer", &["--resume"]));
+    assert!(refused.contains("cannot be resumed: the answer for `first` is another one"), "{refused}");
+    assert!(refused.contains("--resume-anyway"), "{refused}");
+    assert_eq!(project.lines("log"), ["one a"]);
+    let anyway = shown(&answered(&project, "first:", "Other7Answer", &["--resume", "--resume-anyway"]));
+    assert!(anyway.contains("although the answer for `first` is another one"), "{anyway}");
+}
+
+#[test]
+fn default_of_a_prompt_that_has_changed_is_refused_without_a_terminal() {
+    let prompts = "  vars_prompt: [{name: word, default: \"{{ lookup('pipe', 'cat FOLDER/word') }}\"}]\n";
+    let project = Project::new(&(head(prompts) + &step("one") + &until("mended")));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("word", "Quartz9Wombat");
+    project.play(&[]).ends(2);
+    assert!(!project.journal().contains("Quartz9Wombat"), "{}", project.journal());
+    project.write("mended", "");
+    project.write("word", "Other7Answer");
+    project.play(&["--resume"]).ends(5).has("the answer for `word` is another one").lacks("Other7Answer");
+    project.write("word", "Quartz9Wombat");
+    project.play(&["--resume"]).ends(0);
     assert_eq!(project.lines("log"), ["one a"]);
 }

@@ -66,7 +66,7 @@ impl Recorder {
                 Entry { task: one.task.clone(), origin: one.origin.clone(), when: one.when.clone(), ..self.left(one) };
             let play = one.play_key();
             self.note(&play, &Event::Notified(entry));
-            let is_former = |run: &String| Some(run) == self.former.as_ref();
+            let is_former = |run: &String| self.former.as_ref().is_some_and(|former| former.run == *run);
             let replay = self.replay.as_ref().filter(|_| one.certain && is_former(&one.run) && is_former(&one.origin));
             let notified = replay.and_then(|replay| replay.notified(&one.host, &one.handler));
             let handler = Carried { handler: one.handler.clone(), notified };
