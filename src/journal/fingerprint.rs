@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
+use windlass_inventory::{Inventory, PluginVars};
 use windlass_template::{Read, matching, matching_paths};
 
 use super::record::{FileRead, InputKind};
@@ -21,6 +22,9 @@ const ENTRIES: usize = 20_000;
 /// Milliseconds after the last sign of life of a killed run in which it, or a task that its executors still stop, may
 /// have changed files.
 const LEEWAY: u64 = 4000;
+/// Folders in which the files of a group or host lie.
+const GROUP_VARS: &str = "/group_vars/";
+const HOST_VARS: &str = "/host_vars/";
 /// Rounds of the hash of an answer to a prompt.
 const GUESS: NonZeroU32 = NonZeroU32::MIN.saturating_add(199_999);
 /// Number of hexadecimal digits of the hash of a hidden name. Each further one would help to guess the name.
@@ -81,6 +85,43 @@ pub(super) fn of_answer(play: u32, name: &str, answer: &str, salt: &str) -> File
     ring::pbkdf2::derive(ring::pbkdf2::PBKDF2_HMAC_SHA256, GUESS, salt.as_bytes(), answer.as_bytes(), &mut hash);
     let sha256 = hex::encode(hash);
     FileRead { path, sha256, kind: InputKind::Prompt, ..FileRead::default() }
+}
+
+/// Fingerprint of variables that vars plugins gave to a group or host. A name with a secret is only hashed.
+pub(super) fn of_vars(given: &PluginVars, salt: &str, secrets: &Secrets) -> FileRead {
+    let folder = if given.is_group { GROUP_VARS } else { HOST_VARS };
+    let path = format!("{}{folder}{}", given.directory.display(), given.name);
+    let mut hash = Sha256::new();
+    let mut add = |part: &str| add_part(&mut hash, part);
+    [salt, "vars", &path].into_iter().for_each(&mut add);
+    for (plugin, vars) in &given.given {
+        add(&plugin.display().to_string());
+        vars.iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+    }
+    let masked = secrets.mask(&path);
+    let hidden = if masked == path { Vec::new() } else { vec![name_hash(&path, salt)] };
+    FileRead {
+        path: masked,
+        hidden,
+        sha256: hex::encode(hash.finalize()),
+        kind: InputKind::Vars,
+        ..FileRead::default()
+    }
+}
+
+/// Describes how variables of vars plugins differ from their record; `None` if they do not.
+pub(super) fn changed_vars(read: &FileRead, salt: &str, inventory: &Inventory) -> Option<String> {
+    let is_group = read.path.rfind(GROUP_VARS) > read.path.rfind(HOST_VARS);
+    let (folder, kind) = if is_group { (GROUP_VARS, "group") } else { (HOST_VARS, "host") };
+    let (directory, name) = read.path.rsplit_once(folder)?;
+    if !read.hidden.is_empty() {
+        return Some(format!("variables that vars plugins gave to the {kind} `{name}` cannot be compared"));
+    }
+    match inventory.ask_plugins(Path::new(directory), is_group, name) {
+        Ok(now) if of_vars(&now, salt, &Secrets::default()).sha256 == read.sha256 => None,
+        Ok(_) => Some(format!("vars plugins give other variables to the {kind} `{name}`")),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Replaces the parts of an input's name that contain a secret by hashes. A search becomes the directories that were
@@ -195,8 +236,8 @@ pub(super) fn changed(input: &FileRead, salt: &str) -> Option<String> {
                 false => differs(now).then(|| format!("{path} has changed")),
             }
         }
-        // It is compared once the play asks.
-        InputKind::Prompt => None,
+        // An answer is compared once the play asks, and variables with their inventory.
+        InputKind::Prompt | InputKind::Vars => None,
         InputKind::Rest => Some("more inputs were read than are compared".to_owned()),
     }
 }
@@ -222,7 +263,7 @@ pub(super) fn is_own(input: &FileRead, salt: &str, alive: Option<u64>) -> bool {
             let found = matching_paths(&input.path).into_iter().map(PathBuf::from);
             found.chain(searched(&input.path)).all(|path| is_old(&path))
         }
-        InputKind::Environment | InputKind::Prompt | InputKind::Rest => false,
+        InputKind::Environment | InputKind::Prompt | InputKind::Vars | InputKind::Rest => false,
     }
 }
 

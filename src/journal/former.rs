@@ -35,3 +35,24 @@ impl Former {
         }
     }
 }
+
+/// Variables of vars plugins that a journal has.
+#[derive(Default)]
+pub(super) struct Given {
+    /// Number of requests to the plugins of this run.
+    pub(super) count: usize,
+    /// Hashes by path.
+    pub(super) hashes: HashMap<String, String>,
+}
+
+impl Given {
+    /// Variables in the journal of the run that is resumed.
+    pub(super) fn of(journal: Option<&Journal>) -> Given {
+        let hash = |record: &Record| match record {
+            Record::File(read) if read.kind == InputKind::Vars => Some((read.path.clone(), read.sha256.clone())),
+            _ => None,
+        };
+        let records = journal.into_iter().flat_map(|journal| &journal.records);
+        Given { count: 0, hashes: records.filter_map(hash).collect() }
+    }
+}

@@ -109,6 +109,8 @@ pub enum InputKind {
     Environment,
     /// The answer to a prompt of a play (`vars_prompt`).
     Prompt,
+    /// Variables that vars plugins gave to a group or host.
+    Vars,
     /// Further inputs, which are not recorded.
     Rest,
 }
@@ -123,7 +125,8 @@ impl InputKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileRead {
     /// Its absolute path; the pattern of a search, or the name of a variable. Of a prompt, the number of its play, `/`
-    /// and its variable. Parts that contain a secret are masked.
+    /// and its variable; of a vars plugin, the file that its variables would have. Parts that contain a secret are
+    /// masked.
     pub path: String,
     /// Hashes of the masked parts, with the journal's salt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

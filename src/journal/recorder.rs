@@ -11,16 +11,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use windlass_inventory::Inventory;
 use windlass_template::Read;
 
-use super::fingerprint::{fingerprint, is_compared, may_differ, of_answer, renewed, without_secrets};
-use super::former::Former;
+use super::fingerprint::{fingerprint, is_compared, may_differ, of_answer, of_vars, renewed, without_secrets};
+use super::former::{Former, Given};
 use super::inputs::Inputs;
 use super::ledger::{Event, Ledger, Pending, PlayKey};
 use super::limit;
 use super::line::Line;
 use super::log::{Lane, Log};
-use super::mask::{self, Given};
+use super::mask;
 use super::reader::Journal;
 use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
 use super::replay::{Replay, Restored, SentBefore, Step};
@@ -230,6 +231,8 @@ pub(crate) struct Recorder {
     plays: AtomicU32,
     replay: Option<Replay>,
     former: Option<Former>,
+    /// Variables of vars plugins that are recorded.
+    given: Mutex<Given>,
     /// Numbers of the ledgers by the files of their plays.
     ledgers: HashMap<Arc<str>, usize>,
     /// Handlers of earlier runs that this one runs, by host and play.
@@ -289,6 +292,7 @@ impl Recorder {
             plays: AtomicU32::new(0),
             replay: resumed.as_ref().map(Replay::new),
             former: resumed.as_ref().map(|journal| Former::new(journal, anyway)),
+            given: Mutex::new(Given::of(resumed.as_ref())),
             ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
@@ -412,6 +416,20 @@ impl Recorder {
         files.reads().take().into_iter().filter(is_compared).for_each(|read| self.input(fingerprint(read, &self.salt)));
     }
 
+    /// Records variables that vars plugins have given since the last call.
+    pub(crate) fn vars_of_plugins(&self, inventory: &Inventory) {
+        let mut known = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = inventory.given_by_plugins(known.count);
+        known.count += given.len();
+        for given in given {
+            let read = of_vars(&given, &self.salt, &self.secrets);
+            // A run that resumes another has its records.
+            if known.hashes.insert(read.path.clone(), read.sha256.clone()).as_ref() != Some(&read.sha256) {
+                self.append(&Record::File(read));
+            }
+        }
+    }
+
     /// Records inputs again that may have changed during the run, which is about to end: tasks make files that they or
     /// others read, and their last state is the one to resume from.
     pub(crate) fn files_at_end(&self, files: &Files) {
@@ -441,7 +459,7 @@ impl Recorder {
         place: &Place,
         host: &str,
         notify: Vec<String>,
-        args: impl FnOnce() -> Option<Given<'a>>,
+        args: impl FnOnce() -> Option<mask::Given<'a>>,
     ) -> Option<u64> {
         let mut last = 0;
         let new = {

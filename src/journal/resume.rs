@@ -1,8 +1,11 @@
 //! Selects the run to resume, and compares its inputs with the present ones.
 
+use std::collections::BTreeMap;
+
+use super::fingerprint::changed_vars;
 use super::inputs::Inputs;
 use super::reader::{Journal, read_header};
-use super::record::{Header, Record};
+use super::record::{FileRead, Header, InputKind, Record};
 use super::state::{RunFile, State, project};
 use crate::error::{Error, Result};
 
@@ -201,6 +204,11 @@ pub fn differences(journal: &Journal, inputs: &Inputs<'_>) -> Vec<String> {
         Record::File(file) => Some(file.clone()),
         _ => None,
     });
-    found.extend(inputs.changed_files(&read.collect::<Vec<_>>(), &old.salt, journal.killed_at()));
+    let read: Vec<FileRead> = read.collect();
+    found.extend(inputs.changed_files(&read, &old.salt, journal.killed_at()));
+    let given = read.iter().filter(|read| read.kind == InputKind::Vars);
+    let given: BTreeMap<_, &FileRead> = given.map(|read| ((&read.path, &read.hidden), read)).collect();
+    let changed = |read: &&FileRead| changed_vars(read, &old.salt, inputs.inventory?);
+    found.extend(given.values().filter_map(changed));
     found
 }

@@ -95,6 +95,7 @@ impl Batch {
     pub(super) fn recorded(&mut self, task: &Arc<Task>, hosts: &[Arc<str>], once: bool) -> Vec<Recorded> {
         let Some(recorder) = self.shared.recorder() else { return hosts.iter().map(|_| Recorded::default()).collect() };
         recorder.files(&self.shared.files);
+        recorder.vars_of_plugins(&self.world.inventory);
         // Hosts in lockstep share a position.
         let mut last: Option<(&Position, Arc<Spot>)> = None;
         let recorded = |host: &Arc<str>| {

@@ -431,3 +431,28 @@ fn vars_plugin_that_fails_ends_the_run() {
         assert!(stderr.contains(expected) && !stdout.contains("ok: [w1]"), "{plugin}: {stdout}{stderr}");
     }
 }
+
+#[test]
+fn run_whose_vars_plugin_gives_other_variables_is_not_resumed() {
+    let code = vars_plugin("found['x'] = open(os.path.dirname(__file__) + '/../' + entity.name).read()");
+    let play = "- hosts: web\n  connection: local\n  gather_facts: false\n  tasks:\n    - debug: {msg: 'x={{ x }}'}\n    - command: test -e {{ playbook_dir }}/mended\n";
+    let files = [("p.yml", play), ("hosts", "[web]\nw1\n"), ("vars_plugins/mine.py", code.as_str())];
+    let entities = ["all", "ungrouped", "web", "w1", "localhost"].map(|name| (name, "Quartz9Wombat"));
+    let folder = project(&[], &[&files[..], &entities].concat());
+    let run = |words: &[&str]| {
+        let output = windlass(folder.path(), &[&["playbook", "-i", "hosts", "p.yml"], words].concat());
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let (code, said) = run(&[]);
+    assert!(code == Some(2) && said.contains("x=Quartz9Wombat"), "{said}");
+    fs::write(folder.path().join("mended"), "").unwrap();
+    for (name, owner) in [("web", "group `web`"), ("w1", "host `w1`")] {
+        fs::write(folder.path().join(name), "Other7Answer").unwrap();
+        let (code, said) = run(&["--resume"]);
+        let refused = format!("vars plugins give other variables to the {owner}");
+        assert!(code == Some(5) && said.contains(&refused) && said.contains("--resume-anyway"), "{said}");
+        fs::write(folder.path().join(name), "Quartz9Wombat").unwrap();
+    }
+    let (code, said) = run(&["--resume"]);
+    assert_eq!(code, Some(0), "{said}");
+}

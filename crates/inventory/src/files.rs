@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use indexmap::IndexMap;
 use windlass_vault::Secrets;
 use windlass_yaml::{DuplicateKeys, Mapping, Node, Options, Source, Value};
 
@@ -32,6 +33,19 @@ impl Kind {
 /// A file and the variables in it.
 pub(crate) type File = (Arc<Path>, Arc<Mapping>);
 
+/// Variables that vars plugins have given to a group or host.
+#[derive(Debug, Clone)]
+pub struct PluginVars {
+    /// Directory of an inventory source, or of the playbook.
+    pub directory: PathBuf,
+    /// Whether it is a group.
+    pub is_group: bool,
+    /// Its name.
+    pub name: String,
+    /// The variables, each with the file of its plugin.
+    pub given: Vec<(Arc<Path>, Arc<Mapping>)>,
+}
+
 /// Finds, reads and caches variable files. A file that applies to many hosts is read once.
 #[derive(Debug, Default)]
 pub(crate) struct VariableFiles {
@@ -41,8 +55,8 @@ pub(crate) struct VariableFiles {
     plugins: Option<Arc<dyn ForeignPlugins>>,
     /// Whether no vars plugins exist, which saves a request and a cache entry for every host.
     has_no_plugins: AtomicBool,
-    /// Variables of vars plugins, by directory, kind and name.
-    of_plugins: Mutex<HashMap<(PathBuf, Kind, String), Vec<File>>>,
+    /// Variables of vars plugins, by directory, kind and name, in the order of the requests.
+    of_plugins: Mutex<IndexMap<(PathBuf, Kind, String), Vec<File>>>,
     /// Names in each directory, so that hosts without files cost nothing; `None` if the directory does not exist.
     listings: Mutex<HashMap<PathBuf, Option<Arc<HashSet<OsString>>>>>,
     read: Mutex<HashMap<PathBuf, Arc<Mapping>>>,
@@ -123,6 +137,24 @@ impl VariableFiles {
         }
         self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner).insert(key, files.clone());
         Ok(files)
+    }
+
+    /// Variables that vars plugins have given, from this request on.
+    pub(crate) fn given_by_plugins(&self, from: usize) -> Vec<PluginVars> {
+        let known = self.of_plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = |((directory, kind, name), given): (&(PathBuf, Kind, String), &Vec<File>)| PluginVars {
+            directory: directory.clone(),
+            is_group: *kind == Kind::Group,
+            name: name.clone(),
+            given: given.clone(),
+        };
+        known.iter().skip(from).map(given).collect()
+    }
+
+    /// Variables that vars plugins give to a group or host now, or have given.
+    pub(crate) fn ask_plugins(&self, directory: &Path, is_group: bool, name: &str) -> Result<PluginVars, Error> {
+        let given = self.of_plugins(directory, if is_group { Kind::Group } else { Kind::Host }, name)?;
+        Ok(PluginVars { directory: directory.to_owned(), is_group, name: name.to_owned(), given })
     }
 
     fn listing(&self, directory: &Path) -> Result<Option<Arc<HashSet<OsString>>>, Error> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use windlass_yaml::Mapping;
 
-use crate::files::Kind;
+use crate::files::{Kind, PluginVars};
 use crate::load::canonical;
 use crate::model::{ALL, GroupId, Inventory};
 use crate::{Error, Host, Warning};
@@ -125,6 +125,17 @@ impl Inventory {
     /// Returns the warnings from reading variable files since the last call.
     pub fn take_warnings(&self) -> Vec<Warning> {
         self.files.take_warnings()
+    }
+
+    /// Variables that vars plugins have given so far, without this number of first requests.
+    pub fn given_by_plugins(&self, from: usize) -> Vec<PluginVars> {
+        self.files.given_by_plugins(from)
+    }
+
+    /// Variables that vars plugins give to a group or host, of a directory with an inventory or a playbook. What they
+    /// have given once they are not asked for again.
+    pub fn ask_plugins(&self, directory: &Path, is_group: bool, name: &str) -> Result<PluginVars, Error> {
+        self.files.ask_plugins(directory, is_group, name)
     }
 
     /// Layers from the groups of a host.

@@ -36,6 +36,7 @@ mod yaml;
 pub use address::parse as parse_address;
 pub use error::{Error, Problem, Warning};
 pub use expressions::Expressions;
+pub use files::PluginVars;
 pub use foreign::{Configured, ForeignInventory, ForeignPlugins, ForeignVars, VarsOwner};
 pub use layers::{Layer, LayerOrigin, Place};
 pub use literal::python_literal;
