@@ -8,9 +8,10 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::{Inventory, PluginVars};
-use windlass_template::{Read, matching, matching_paths};
+use windlass_template::{Read, matching, matching_paths, to_exact};
 
 use super::record::{FileRead, InputKind};
+use crate::outcome::{Effect, InventoryChange, TaskResult};
 use crate::output::{MASK, Secrets};
 
 /// Maximum part of a file to compare, in bytes.
@@ -27,7 +28,7 @@ const GROUP_VARS: &str = "/group_vars/";
 const HOST_VARS: &str = "/host_vars/";
 /// Rounds of the hash of an answer to a prompt.
 const GUESS: NonZeroU32 = NonZeroU32::MIN.saturating_add(199_999);
-/// Number of hexadecimal digits of the hash of a hidden name. Each further one would help to guess the name.
+/// Number of hexadecimal digits of the hash of a hidden name or value. Each further one would help to guess it.
 const DIGITS: usize = 8;
 
 pub(super) fn canonical(path: &Path) -> String {
@@ -122,6 +123,42 @@ pub(super) fn changed_vars(read: &FileRead, salt: &str, inventory: &Inventory) -
         Ok(_) => Some(format!("vars plugins give other variables to the {kind} `{name}`")),
         Err(error) => Some(error.to_string()),
     }
+}
+
+/// Hash of the variables, hosts and groups that a task gives the run with its items, each with the host that it was
+/// delegated to; empty if it gives none. Facts are not among them: hosts report others at any time. Short, because
+/// values may be secrets.
+pub(super) fn of_effects(parts: &[(TaskResult, Option<String>)], salt: &str) -> String {
+    let mut hash = Sha256::new();
+    let mut is_empty = true;
+    let mut add = |part: &str| {
+        is_empty = false;
+        add_part(&mut hash, part);
+    };
+    let effects = parts.iter().flat_map(|(result, host)| result.effects().iter().map(move |effect| (effect, host)));
+    for (effect, host) in effects {
+        match effect {
+            Effect::SetFacts(set) => set.vars.iter().for_each(|(name, value)| {
+                let host = host.as_deref().unwrap_or_default();
+                [salt, "variable", host, name, &to_exact(value).to_string()].into_iter().for_each(&mut add);
+            }),
+            Effect::IncludedVars(read) => {
+                [salt, "files", read.name.as_deref().unwrap_or_default()].into_iter().for_each(&mut add);
+                read.files.iter().for_each(|file| add(&canonical(file)));
+            }
+            Effect::Inventory(InventoryChange::Host(host)) => {
+                [salt, "host", &host.name].into_iter().for_each(&mut add);
+                host.groups.iter().for_each(|group| add(group));
+                host.vars.iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
+            }
+            Effect::Inventory(InventoryChange::Group(group)) => {
+                [salt, "group", &group.name].into_iter().for_each(&mut add);
+                group.parents.iter().for_each(|parent| add(parent));
+            }
+            Effect::Facts(_) | Effect::Python { .. } | Effect::Stats(_) => {}
+        }
+    }
+    if is_empty { String::new() } else { hex::encode(hash.finalize()).chars().take(DIGITS).collect() }
 }
 
 /// Replaces the parts of an input's name that contain a secret by hashes. A search becomes the directories that were

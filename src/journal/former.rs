@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(super) struct Former {
     pub(super) run: String,
     /// Whether to resume it even if inputs have changed.
-    anyway: bool,
+    pub(super) anyway: bool,
     /// Hashes of answers to prompts, by place.
     pub(super) answers: HashMap<String, String>,
 }

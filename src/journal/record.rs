@@ -329,6 +329,9 @@ pub struct Done {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
+    /// Hash of the variables, hosts and groups that the task gave the run, if a resumed run evaluates them again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again; explanations
     /// read them.
     #[serde(default, skip_serializing_if = "Map::is_empty")]

@@ -5,7 +5,7 @@ mod handlers;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,9 @@ use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
 use windlass_template::Read;
 
-use super::fingerprint::{fingerprint, is_compared, may_differ, of_answer, of_vars, renewed, without_secrets};
+use super::fingerprint::{
+    fingerprint, is_compared, may_differ, of_answer, of_effects, of_vars, renewed, without_secrets,
+};
 use super::former::{Former, Given};
 use super::inputs::Inputs;
 use super::ledger::{Event, Ledger, Pending, PlayKey};
@@ -76,6 +78,8 @@ pub(crate) struct Place {
     /// Handlers announced with the task; `None` before the announcement.
     sent: Mutex<Option<Vec<String>>>,
     clock: Mutex<Clock>,
+    /// Whether its effects are compared with the resumed run's, because it is evaluated again.
+    compared: AtomicBool,
 }
 
 /// Properties of a task that a resumed run needs to know.
@@ -120,8 +124,8 @@ struct Clock {
 impl Place {
     /// A position for which nothing has been sent.
     pub(crate) fn new(spot: Arc<Spot>, play: PlayKey, address: Arc<str>, traits: Traits) -> Place {
-        let (settles, sent, clock) = Default::default();
-        Place { spot, play, address, traits, settles, sent, clock }
+        let (settles, sent, clock, compared) = Default::default();
+        Place { spot, play, address, traits, settles, sent, clock, compared }
     }
 
     /// A position of a handler for which alone these notifications wait.
@@ -233,6 +237,8 @@ pub(crate) struct Recorder {
     former: Option<Former>,
     /// Variables of vars plugins that are recorded.
     given: Mutex<Given>,
+    /// Results of tasks that were evaluated again and differ from the resumed run's.
+    differences: Mutex<Vec<String>>,
     /// Numbers of the ledgers by the files of their plays.
     ledgers: HashMap<Arc<str>, usize>,
     /// Handlers of earlier runs that this one runs, by host and play.
@@ -293,6 +299,7 @@ impl Recorder {
             replay: resumed.as_ref().map(Replay::new),
             former: resumed.as_ref().map(|journal| Former::new(journal, anyway)),
             given: Mutex::new(Given::of(resumed.as_ref())),
+            differences: Mutex::default(),
             ledgers,
             carried: Mutex::default(),
             notified: Mutex::default(),
@@ -553,6 +560,7 @@ impl Recorder {
         line.option("delegate", delegate);
         line.flags(&[("delegate_facts", outcome.delegate_facts)]);
         line.option("withheld", withheld.or(lost));
+        line.option("digest", self.digest(place, outcome, withheld.or(lost).is_some() || looped));
         line.text("effect", &self.effect(&outcome.action, &outcome.result, no_log));
         line.option("start", start);
         line.option("took", took);
@@ -563,6 +571,33 @@ impl Recorder {
             let settled = place.settles.iter().filter(|name| !self.is_notified_later(&outcome.host, name));
             settled.for_each(|name| self.ran_early(place, &outcome.host, name));
         }
+    }
+
+    /// Hash of what a task gave the run, if a resumed run may evaluate that again. Keeps the difference if this run did
+    /// so, and the resumed one was given something else.
+    fn digest(&self, place: &Place, outcome: &HostOutcome, is_recorded: bool) -> Option<String> {
+        let replay = self.replay.as_ref().filter(|_| place.compared.load(Ordering::Relaxed));
+        let mut digest = (is_recorded || replay.is_some()).then(|| of_effects(&outcome.parts, &self.salt))?;
+        let before = replay.and_then(|replay| replay.digest(place.at(), &outcome.host));
+        if let Some(before) = before.filter(|before| *before != digest) {
+            let task = &place.at().task;
+            let what = format!("{task} on {} gives other variables, hosts or groups than before", outcome.host);
+            self.differences.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+            // A run that is refused can be resumed once it is given the same again.
+            if self.former.as_ref().is_some_and(|former| !former.anyway) {
+                before.clone_into(&mut digest);
+            }
+        }
+        (is_recorded && !digest.is_empty()).then_some(digest)
+    }
+
+    /// Refuses to go on if tasks gave other variables, hosts or groups than in the resumed run. Returns a warning if
+    /// that is ignored.
+    pub(crate) fn compare(&self) -> Result<Option<String>> {
+        let mut found = std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner));
+        let Some(former) = self.former.as_ref().filter(|_| !found.is_empty()) else { return Ok(None) };
+        found.sort_unstable();
+        former.differs(&found.join("; ")).map(Some)
     }
 
     /// Masked name of the host that a part was delegated to, and why its facts cannot be restored there.
@@ -638,7 +673,9 @@ impl Recorder {
         tell: &mut dyn FnMut(String),
     ) -> Restored {
         let Some(replay) = &self.replay else { return Restored::Run };
-        match replay.step(place.at(), host, place.traits.once, notified) {
+        let step = replay.step(place.at(), host, place.traits.once, notified);
+        place.compared.store(matches!(step, Step::Again(_)), Ordering::Relaxed);
+        match step {
             // Of its handlers, the ledger has the ones that did not run: this run took them over at its start.
             Step::Done(done, items, at) => return Restored::Done(done, items, at),
             Step::Again(Withheld::Again) | Step::Run(false) => {}

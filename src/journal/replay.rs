@@ -193,6 +193,12 @@ impl Replay {
         Ok(items)
     }
 
+    /// Hash of what a task gave the run.
+    pub(super) fn digest(&self, at: &At, host: &str) -> Option<&str> {
+        let found = self.done.get(&(at.clone(), host.to_owned())).or_else(|| self.once.get(at));
+        found.map(|(_, done)| &*done.digest)
+    }
+
     /// Successful outcome of an item in the loop where the host's replay ended.
     pub fn item(&self, at: &At, host: &str, index: u32) -> Option<&ItemDone> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use super::shard::is_template;
 use super::task::Started;
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Spot, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
 use crate::output::{Event, Secrets};
@@ -136,6 +136,13 @@ impl Batch {
             let results = if count == 1 { "result" } else { "results" };
             let _ = self.shared.events.send(Event::Notice(format!("\nresumed: {count} {results} of the earlier run")));
         }
+    }
+
+    /// Fails if tasks that were evaluated again gave other variables than in the resumed run.
+    pub(super) fn compare_resumed(&self) -> Result<()> {
+        let warning = self.shared.recorder().map(Recorder::compare).transpose()?.flatten();
+        warning.into_iter().for_each(|warning| self.shared.warn(warning));
+        Ok(())
     }
 
     /// Whether more tasks of a host may be restored from the resumed run.
@@ -273,7 +280,7 @@ impl TaskOnHost {
     /// no handler can be lost.
     ///
     /// The fsync runs while the host works.
-    pub(super) async fn await_record(&self, line: Option<u64>, outcome: &Result<TaskResult, Failure>) {
+    pub(super) async fn await_record(&self, line: Option<u64>, outcome: &std::result::Result<TaskResult, Failure>) {
         let may_have_changed = |result: &TaskResult| result.changed() || result.failed() || result.is_unreachable();
         if outcome.as_ref().is_ok_and(|result| !may_have_changed(result)) {
             return;

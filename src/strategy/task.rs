@@ -137,6 +137,7 @@ impl Batch {
         // Results arrive as hosts finish; applying them in the order of the hosts makes runs repeatable.
         outcomes.sort_by_cached_key(|outcome| self.hosts.get_index_of(&outcome.host));
         let outcomes = self.debugged(started, outcomes).await?;
+        self.compare_resumed()?;
         let mut world = self.world.successor();
         let store = Store { shared: &Arc::clone(&self.shared), before: &Arc::clone(&self.world) };
         let mut changed = HashSet::new();

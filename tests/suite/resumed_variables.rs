@@ -129,3 +129,47 @@ fn default_of_a_prompt_that_has_changed_is_refused_without_a_terminal() {
     project.play(&["--resume"]).ends(0);
     assert_eq!(project.lines("log"), ["one a"]);
 }
+
+/// A project that sets variables from the output of a program, before a task that fails until `mended` exists.
+fn evaluated_again(tasks: &str) -> Project {
+    let word = "{{ lookup(\"pipe\", \"cat FOLDER/word\") }}";
+    let project = Project::new(&(head("") + &tasks.replace("WORD", word) + &step("one") + &until("mended")));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("red.yml", "colour: red\n");
+    project.write("blue.yml", "colour: blue\n");
+    project
+}
+
+#[test]
+fn variables_hosts_and_groups_that_come_out_differently_are_refused() {
+    for tasks in [
+        "    - set_fact: {kept: 'x WORD'}\n      no_log: true\n",
+        "    - set_fact: {'kept_{{ item }}': 'x WORD'}\n      no_log: true\n      loop: [1, 2]\n",
+        "    - add_host: {name: c, groups: [made], colour: 'WORD'}\n",
+        "    - add_host: {name: '{{ item }}'}\n      loop: [c, 'WORD']\n",
+        "    - group_by: {key: 'of_WORD'}\n",
+        "    - include_vars: 'WORD.yml'\n",
+    ] {
+        let project = evaluated_again(tasks);
+        project.write("word", "red");
+        project.play(&[]).ends(2);
+        project.write("mended", "");
+        project.write("word", "blue");
+        project
+            .play(&["--resume"])
+            .ends(5)
+            .has("cannot be resumed: ")
+            .has("on a gives other variables, hosts or groups than before")
+            .has("--resume-anyway");
+        project.write("word", "red");
+        project.play(&["--resume"]).ends(0);
+        assert_eq!(project.lines("log"), ["one a"], "{tasks}");
+    }
+    let project = evaluated_again("    - set_fact: {kept: 'x WORD'}\n      no_log: true\n");
+    project.write("word", "red");
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    project.write("word", "blue");
+    let anyway = project.play(&["--resume", "--resume-anyway"]);
+    anyway.ends(0).has("on a gives other variables, hosts or groups than before");
+}
