@@ -173,3 +173,137 @@ fn variables_hosts_and_groups_that_come_out_differently_are_refused() {
     let anyway = project.play(&["--resume", "--resume-anyway"]);
     anyway.ends(0).has("on a gives other variables, hosts or groups than before");
 }
+
+#[test]
+fn facts_are_there_after_the_task_that_stopped_a_run() {
+    for gathering in ["  gather_facts: true\n  gather_subset: ['!all']\n", "  gather_facts: false\n"] {
+        let play = head("").replace("  gather_facts: false\n", gathering);
+        let setup =
+            "    - setup: {gather_subset: ['!all'], filter: [ansible_user_id]}\n      when: ansible_facts == {}\n";
+        let last =
+            "    - debug: {msg: \"user {{ ansible_facts.user_id }} of {{ hostvars.b.ansible_facts.user_id }}\"}\n";
+        let next = "- hosts: a\n  gather_facts: false\n  tasks:\n";
+        let project = Project::new(&(play + setup + &step("one") + &until("mended") + last + next + last));
+        project.play(&[]).ends(2).lacks("user ");
+        project.write("mended", "");
+        let ran = project.play(&["--resume"]);
+        ran.ends(0).lacks("TASK [one]");
+        let user = format!("\"msg\": \"user {0} of {0}\"", String::from_utf8_lossy(&whoami()).trim());
+        assert_eq!(ran.text.matches(&user).count(), 3, "{}", ran.text);
+    }
+}
+
+/// Name of the user that runs the tests.
+fn whoami() -> Vec<u8> {
+    Command::new("id").arg("-un").output().unwrap().stdout
+}
+
+/// A task that stops a run while `FOLDER/block-NUMBER` exists.
+fn gate(number: usize, indent: &str) -> String {
+    format!(
+        "{indent}- name: gate {number}\n{indent}  shell: 'if [ -e FOLDER/block-{number} ]; then touch \
+         FOLDER/reached-{number}; sleep 60; fi'\n"
+    )
+}
+
+/// Tasks that set variables in every way, each followed by a gate, and a play that prints them all.
+fn everything() -> (String, usize) {
+    // The number of times that a value was computed on a host.
+    let count = |name: &str| {
+        let file = format!("FOLDER/count-{name}-{{{{ inventory_hostname }}}}");
+        format!("{{{{ lookup('pipe', 'echo x >> {file}; wc -l < {file}') }}}}")
+            .replace("{{ inventory_hostname }}", "' ~ inventory_hostname ~ '")
+    };
+    let tasks = [
+        format!("    - set_fact: {{plain: \"{}\"}}\n", count("plain")),
+        format!("    - set_fact: {{\"named_{{{{ word }}}}\": \"{}\"}}\n", count("named")),
+        format!("    - set_fact: {{\"looped_{{{{ item }}}}\": \"{}\"}}\n      loop: [x, y]\n      register: loops\n", count("looped")),
+        format!("    - set_fact: {{cached: \"{}\", cacheable: true}}\n", count("cached")),
+        format!(
+            "    - set_fact: {{given: \"{}\"}}\n      delegate_to: a\n      delegate_facts: true\n      when: inventory_hostname == 'b'\n",
+            count("given")
+        ),
+        "    - set_fact: {kinds: \"{{ {1: 2 ** 70, 'day': '2001-12-14' | to_datetime('%Y-%m-%d'), none: 'inf' | float} }}\"}\n".to_owned(),
+        "    - shell: echo x >> FOLDER/ran-{{ inventory_hostname }}; wc -l < FOLDER/ran-{{ inventory_hostname }}\n      register: shell\n".to_owned(),
+        "    - shell: echo {{ item }} >> FOLDER/items-{{ inventory_hostname }}; wc -l < FOLDER/items-{{ inventory_hostname }}\n      loop: [1, 2]\n      register: items\n".to_owned(),
+        "    - shell: echo x >> FOLDER/once; wc -l < FOLDER/once\n      run_once: true\n      register: once\n".to_owned(),
+        "    - include_vars: more.yml\n".to_owned(),
+        "    - add_host: {name: c, groups: [made], colour: red, ansible_connection: local}\n".to_owned(),
+        "    - group_by: {key: \"of_{{ inventory_hostname }}\"}\n".to_owned(),
+        "    - set_fact: {of_fact: \"{{ ansible_facts.user_id }}\"}\n".to_owned(),
+    ];
+    let mut play = head("  vars_prompt: [{name: word, default: prompted, private: false}]\n")
+        .replace("  gather_facts: false\n", "  gather_facts: true\n  gather_subset: ['!all']\n");
+    for (number, task) in tasks.iter().enumerate() {
+        play += task;
+        play += &gate(number, "    ");
+    }
+    let number = tasks.len();
+    play += "    - block:\n        - command: 'false'\n      rescue:\n        - set_fact: {code: \"{{ ansible_failed_result.rc }}\"}\n";
+    play += &gate(number, "        ");
+    play += "        - set_fact: {failed: \"{{ ansible_failed_task.action ~ ansible_failed_result.rc ~ code }}\"}\n";
+    play += "    - include_tasks: inner.yml\n      loop: [p, q]\n      loop_control: {loop_var: outer}\n";
+    let names = [
+        "plain",
+        "named_prompted",
+        "looped_x",
+        "looped_y",
+        "cached",
+        "ansible_facts.cached",
+        "hostvars.a.given",
+        "kinds",
+        "shell.stdout",
+        "items.results | map(attribute='stdout')",
+        "loops.results | map(attribute='item')",
+        "once.stdout",
+        "from_file",
+        "hostvars.c.colour",
+        "groups",
+        "group_names",
+        "of_fact",
+        "failed",
+        "inner_p",
+        "inner_q",
+        "ansible_facts.user_id",
+        "word | default('none')",
+    ];
+    let printed: Vec<String> = names.iter().map(|name| format!("        - \"{name} {{{{ [{name}] }}}}\"\n")).collect();
+    play += &format!(
+        "    - name: printed\n      debug:\n        msg:\n{}",
+        printed.concat().replace("        - ", "          - ")
+    );
+    play += "- hosts: made\n  gather_facts: false\n  tasks:\n    - name: printed\n      debug: {msg: \"{{ colour }} {{ hostvars.a.plain }} {{ hostvars.b.named_prompted }}\"}\n";
+    (play, number + 2)
+}
+
+#[test]
+fn run_killed_between_any_two_tasks_and_resumed_has_the_variables_of_one_that_was_not() {
+    let (play, gates) = everything();
+    let project = || {
+        let project = Project::new(&play);
+        project.write("more.yml", "from_file: \"{{ inventory_hostname }} templated\"\n");
+        let count = "FOLDER/count-inner-{{ outer }}-{{ inventory_hostname }}";
+        let inner = format!(
+            "- shell: echo x >> {count}; wc -l < {count}\n  register: inner\n- set_fact: {{\"inner_{{{{ outer }}}}\": \"{{{{ inner.stdout }}}}\"}}\n"
+        );
+        project.write("inner.yml", &(inner + &gate(gates - 1, "")));
+        project
+    };
+    let printed = |text: &str| {
+        let parts = text.split("TASK [printed]").skip(1);
+        let part = |part: &str| part.split("\n\n").next().unwrap_or_default().to_owned();
+        parts.map(part).collect::<Vec<_>>()
+    };
+    let whole = project();
+    let ran = whole.play(&[]);
+    let expected = printed(&ran.ends(0).text);
+    assert_eq!(expected.len(), 2, "{}", ran.text);
+    for number in 0..gates {
+        let project = project();
+        project.write(&format!("block-{number}"), "");
+        project.killed_at(&format!("reached-{number}"), "-KILL", &[]);
+        fs::remove_file(project.path(&format!("block-{number}"))).unwrap();
+        let resumed = project.play(&["--resume"]);
+        assert_eq!(printed(&resumed.ends(0).text), expected, "killed at gate {number}");
+    }
+}
