@@ -14,7 +14,7 @@ use crate::executor::LockPolicy;
 use crate::foreign::Resolution;
 use crate::output::{Event, Outputs, Printer};
 use crate::playbook::{BeforeHosts, Frame, FrameKind, Item, Keywords, Play, Task, check_end_role};
-use crate::settings::{Color, Config, EventsTo, Settings};
+use crate::settings::{Color, Config, EventsTo, Live, Settings};
 use crate::strategy::PlaybookRun;
 
 /// Run one module on hosts
@@ -132,6 +132,10 @@ async fn run_play(session: &Session, play: Play, list: Option<&Printer>) -> Resu
 /// Settings of the run, of the configuration and the command line.
 fn settings_of(arguments: &Arguments, config: &Config) -> Result<Settings> {
     let mut settings = Settings::from_config(config)?;
+    if config.get("live").is_none() {
+        // The result has the whole output.
+        settings.output.live = Live::None;
+    }
     arguments.options.apply(&mut settings, config)?;
     settings.output.events = arguments.events.as_deref().map(EventsTo::of);
     settings.output.footer = true;
@@ -145,7 +149,8 @@ fn settings_of(arguments: &Arguments, config: &Config) -> Result<Settings> {
     refuse_imports(module)?;
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
-        return Err(Error::usage(format!("No argument passed to {module} module")));
+        return Err(Error::usage(format!("No argument passed to {module} module"))
+            .hint("give a command with -a, or name another module with -m"));
     }
     settings.run_name = format!("adhoc -m {module}");
     let reads = crate::executor::Lock::is_reading(crate::playbook::short_name(module));

@@ -401,14 +401,19 @@ fn confirmed(question: &str, printer: &Printer) -> Result<bool> {
             .hint("compare the fingerprints, then run the same with --yes"));
     }
     printer.prompt(&format!("Compare the fingerprints with the hosts' own. {question} (yes/no) "));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
-    let is_confirmed = answer.trim().eq_ignore_ascii_case("yes");
-    if !is_confirmed {
-        printer.line("Nothing was written.", Color::Plain);
+    loop {
+        let mut answer = String::new();
+        let read = std::io::stdin().lock().read_line(&mut answer);
+        let read = read.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
+        match answer.trim().to_lowercase().as_str() {
+            "yes" => return Ok(true),
+            answer if answer == "no" || read == 0 => {
+                printer.line("Nothing was written.", Color::Plain);
+                return Ok(false);
+            }
+            _ => printer.prompt("Please type `yes` or `no`: "),
+        }
     }
-    Ok(is_confirmed)
 }
 
 /// Describes how a key differs from known_hosts; `None` if it matches.

@@ -1,8 +1,9 @@
 //! Warnings about unknown tags and variables whose names resemble known ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::Path;
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_inventory::{Inventory, Layer};
@@ -59,7 +60,7 @@ pub(super) fn variables<'a>(plays: impl Iterator<Item = &'a Play>, session: &Ses
         let mut values = given.iter().flat_map(|vars| vars.values()).chain(extra_vars.values());
         values.any(|node| has_word(node.to_json().to_string().as_bytes(), name))
     };
-    let unread = near.filter(|(name, _)| !is_read_by_variable(name) && !is_in_files(name, &roles, &plays));
+    let unread = near.filter(|(name, _)| !is_read_by_variable(name) && !is_in_files(name, &roles, &plays, session));
     unread.map(|(name, hint)| format!("no role of the playbook has the variable `{name}`: {hint}")).collect()
 }
 
@@ -77,27 +78,43 @@ fn names(vars: &Mapping) -> impl Iterator<Item = String> {
     vars.keys().map(windlass_yaml::Key::to_text)
 }
 
-/// Whether a file of the roles or beside the playbooks has a word. Also true if there are too many to search.
-fn is_in_files(word: &str, roles: &[&Role], plays: &[&Play]) -> bool {
+/// Whether a file of the roles or beside the playbooks reads a variable. Also true if there are too many to search.
+fn is_in_files(word: &str, roles: &[&Role], plays: &[&Play], session: &Session) -> bool {
     // Roles beside these may be included under a condition.
     let folders: BTreeSet<&Path> = roles.iter().filter_map(|role| role.path.parent()).collect();
     let beside: BTreeSet<&Path> = plays.iter().map(|play| play.dir.as_path()).collect();
+    let given = &session.shared.run.settings.inventory.sources;
+    let sources = given.iter().chain(session.world.inventory.included_sources());
+    let sources: HashSet<PathBuf> = sources.filter_map(|source| fs::canonicalize(source).ok()).collect();
     let mut left = FILES;
-    folders.into_iter().any(|folder| is_below(word, folder, DEPTH, &mut left))
-        || beside.into_iter().any(|folder| is_below(word, folder, 1, &mut left))
+    let reads = |path: &Path, text: &[u8]| {
+        !defines_variables(path, text) && !fs::canonicalize(path).is_ok_and(|path| sources.contains(&path))
+    };
+    folders.into_iter().any(|folder| is_below(word, folder, DEPTH, &mut left, &|_, _| true))
+        || beside.into_iter().any(|folder| is_below(word, folder, 1, &mut left, &reads))
 }
 
-fn is_below(word: &str, folder: &Path, depth: usize, left: &mut usize) -> bool {
+/// Whether a file beside a playbook is one of variables or an inventory: YAML whose first line begins no list.
+fn defines_variables(path: &Path, text: &[u8]) -> bool {
+    let is_yaml = path.extension().is_some_and(|end| end == "yml" || end == "yaml" || end == "json");
+    let mut lines = text.lines().map_while(Result::ok);
+    let first = lines.find(|line| !line.trim().is_empty() && !line.starts_with('#') && !line.starts_with("---"));
+    is_yaml && first.is_some_and(|line| !line.trim_start().starts_with(['-', '[']))
+}
+
+/// Whether a file below a folder that `reads` variables has the word.
+fn is_below(word: &str, folder: &Path, depth: usize, left: &mut usize, reads: &dyn Fn(&Path, &[u8]) -> bool) -> bool {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && depth > 1 && is_below(word, &entry.path(), depth - 1, left) {
+        if kind.is_dir() && depth > 1 && is_below(word, &entry.path(), depth - 1, left, reads) {
             return true;
         }
         if kind.is_file() {
             let Some(rest) = left.checked_sub(1) else { return true };
             *left = rest;
             let is_small = entry.metadata().is_ok_and(|metadata| metadata.len() <= BYTES);
-            if is_small && fs::read(entry.path()).is_ok_and(|text| has_word(&text, word)) {
+            if is_small && fs::read(entry.path()).is_ok_and(|text| has_word(&text, word) && reads(&entry.path(), &text))
+            {
                 return true;
             }
         }
@@ -116,6 +133,13 @@ fn has_word(text: &[u8], word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inventory_beside_a_playbook_reads_no_variable() {
+        let of = |name: &str, text: &str| defines_variables(Path::new(name), text.as_bytes());
+        assert!(of("hosts.yml", "---\n# hosts\nweb:\n  hosts:") && of("prod.json", "{\"app_prot\": 1}"));
+        assert!(!of("site.yml", "---\n- hosts: all") && !of("app.conf", "port: {{ app_prot }}"));
+    }
 
     #[test]
     fn word_found_only_as_a_whole() {

@@ -268,6 +268,12 @@ fn parse_by(
 fn print_usage(answer: &clap::Error) -> ExitCode {
     use std::io::Write as _;
     let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    if answer.kind() == clap::error::ErrorKind::InvalidSubcommand
+        && let Some(clap::error::ContextValue::String(word)) = answer.get(clap::error::ContextKind::InvalidSubcommand)
+        && (word == "run" || Path::new(word).is_file())
+    {
+        eprintln!("\nhint: `windlass playbook` runs playbooks");
+    }
     ExitCode::from(match printed {
         _ if answer.use_stderr() => 2,
         Err(lost) if lost.kind() != std::io::ErrorKind::BrokenPipe => 1,

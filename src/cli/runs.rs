@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         Some(Verb::Show { run, host, task }) => {
             let found = find(&state, run.as_deref())?;
             match host.is_some() || task.is_some() {
-                true => show::tasks(&read_file(&found.path)?, host.as_deref(), task.as_deref(), &printer),
+                true => show::tasks(&read_file(&found.path)?, host.as_deref(), task.as_deref(), &printer)?,
                 false => show::show(&state, &found, &read_outline(&found.path)?, &printer),
             }
         }

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
-use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions};
+use windlass_inventory::{DirectoryFilter, Inventory, LoadOptions, Warning};
 use windlass_template::{Engine, LIBRARY, Variable};
 use windlass_yaml::Mapping;
 
@@ -133,7 +133,10 @@ fn inventory_by(
         sources.push("/etc/ansible/hosts".to_owned());
     }
     let (mut inventory, warnings) = Inventory::load(&sources, &options)?;
-    warnings.iter().for_each(|warning| warn(warning.to_string()));
+    for warning in &warnings {
+        let hint = matches!(warning, Warning::NoInventory if sources.is_empty()).then(name_inventory);
+        warn(format!("{warning}{}", hint.unwrap_or_default()));
+    }
     for warning in inventory.set_limit(settings.inventory.limit.as_deref())? {
         warn(crate::error::inventory_warning(&warning, &inventory));
     }
@@ -296,6 +299,13 @@ fn check_variables(loader: &Loader, world: &World) {
         loader.warn_of_reserved(vars);
         secrecy::learn(&world.run.secrets, |name| vars.get(name).cloned().map(Variable::Text));
     }
+}
+
+/// Advice for a command without an inventory, with a file of this directory that is probably one.
+fn name_inventory() -> String {
+    let names = ["hosts.yml", "hosts.ini", "hosts", "inventory"];
+    let found = names.into_iter().find(|name| std::path::Path::new(name).exists()).unwrap_or("INVENTORY");
+    format!(" Name one with `-i {found}`, or with `inventory` in ansible.cfg.")
 }
 
 /// Refuses a limit that leaves no host. An empty inventory still has the implicit localhost.

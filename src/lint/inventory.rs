@@ -78,7 +78,7 @@ pub fn load(sources: &[String], options: LoadOptions) -> Result<Loaded> {
     }
     let missing = sources.iter().find(|source| !source.contains(',') && !Path::new(source).exists());
     if let Some(source) = missing {
-        return Err(Error::argument(format!("the inventory {source} does not exist")));
+        return Err(Error::new(format!("the inventory {source} does not exist")));
     }
     let enabled = ["host_list", "windlass.group", "yaml", "ini", "toml"].map(str::to_owned).to_vec();
     let options = LoadOptions { enabled, nothing_is_error: true, ..options };

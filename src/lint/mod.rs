@@ -101,7 +101,7 @@ pub fn check_in(workspace: &mut Workspace, options: &Options) -> Result<Report> 
 fn report(workspace: &mut Workspace, options: &Options) -> Result<Report> {
     for path in &options.paths {
         if !path.exists() && workspace.buffer(path).is_none() {
-            return Err(Error::argument(format!("{} does not exist", path.display())));
+            return Err(Error::new(format!("{} does not exist", path.display())));
         }
     }
     // Each project is read once, however many of its paths are given.

@@ -105,7 +105,7 @@ pub fn own_rules(paths: &[PathBuf]) -> Result<Vec<&'static Rule>> {
 /// The rule with a name, also of the project, or an error with the nearest one.
 pub fn rule(name: &str, own: &[&'static Rule]) -> Result<&'static Rule> {
     named(name, own).ok_or_else(|| {
-        Error::argument(format!("there is no rule `{name}`"))
+        Error::new(format!("there is no rule `{name}`"))
             .hint("`windlass lint --list-rules` shows them")
             .maybe_hint(nearest_rule(name, own))
     })

@@ -255,7 +255,12 @@ pub(crate) fn first_line(result: &Value) -> String {
     }
     match (line("msg").or_else(|| line("reason")), line("stderr").or_else(|| line("module_stderr"))) {
         (Some(message), Some(error)) if message == "non-zero return code" => format!("{message}: {error}"),
-        (Some(message), _) => message,
+        (Some(message), _) if message == "Assertion failed" => match line("assertion") {
+            Some(assertion) => format!("{message}: {assertion}"),
+            None => message,
+        },
+        // The report of the task has the list of all.
+        (Some(message), _) => message.split(". Supported parameters include").next().unwrap_or(&message).to_owned(),
         (None, error) => error.or_else(|| line("stdout")).unwrap_or_else(|| "no message".to_owned()),
     }
 }

@@ -14,7 +14,7 @@ use super::handlers::Handlers;
 use super::play::{Batch, Gone, HostRun, Strategy};
 use super::tally::{LeftBehind, Tally};
 use crate::connection::open_files;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::journal::PlayKey;
 use crate::outcome::{HostFacts, Size, kept, truth};
 use crate::output::{Event, Recap, Stats};
@@ -97,6 +97,11 @@ impl PlaybookRun {
         let tasks = plays.iter().flat_map(Play::all_tasks);
         let selected = tasks.filter(|task| task.handler || filter.selects(&task.tags));
         self.shared.pool.expect(selected.map(|task| task.action.as_str()));
+        let named = |task: &Arc<Task>| task.name.as_ref()?.as_str().map(str::to_owned);
+        let names: Vec<String> = match &settings.start_at_task {
+            Some(_) => plays.iter().flat_map(Play::all_tasks).filter_map(named).collect(),
+            None => Vec::new(),
+        };
         for play in plays {
             if !self.play(Arc::new(play)).await? {
                 break;
@@ -104,8 +109,10 @@ impl PlaybookRun {
         }
         let missing = self.shared.start_at.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(name) = missing {
+            let hint = did_you_mean(&name, names.iter().map(String::as_str));
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             self.shared.warn(format!(
-                "No matching task \"{name}\" found. Note: --start-at-task can only follow static includes."
+                "No matching task \"{name}\" found{hint}. Note: --start-at-task can only follow static includes."
             ));
         }
         Ok(())

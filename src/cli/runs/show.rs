@@ -1,11 +1,12 @@
 //! `windlass runs show`: the result of one run, its hosts, its failures, and how to continue it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
 use super::{rerun, result};
+use crate::error::{Error, Result, did_you_mean};
 use crate::journal::{At, Done, ItemDone, Journal, Ledger, Record, RunFile, State, Withheld};
 use crate::output::{Printer, clipped, first_line, table};
 use crate::report::{Kind, item_label, to_second};
@@ -54,7 +55,7 @@ pub(super) fn show(state: &State, run: &RunFile, journal: &Journal, printer: &Pr
 }
 
 /// Prints the tasks of a host, or those whose name or place contains a text: arguments and results.
-pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, printer: &Printer) {
+pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, printer: &Printer) -> Result<()> {
     let wanted =
         |of: &str, at: &At| host.is_none_or(|host| host == of) && task.is_none_or(|task| at.task.contains(task));
     let done: HashMap<(&str, &At), &Done> =
@@ -79,6 +80,9 @@ pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, p
             _ => {}
         }
     }
+    if order.is_empty() {
+        return Err(nothing(journal, host, task));
+    }
     let line = |text: String| printer.line(&text, Color::Plain);
     let json = |fields: &Map<String, Value>| Value::Object(fields.clone()).to_string();
     let result = |result: &Map<String, Value>, withheld: Option<Withheld>| match withheld.filter(|_| result.is_empty())
@@ -96,6 +100,23 @@ pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, p
         }
         let whole = done.get(&key).filter(|done| done.items.is_none());
         whole.into_iter().for_each(|done| line(format!("  result     {}", result(&done.result, done.withheld))));
+    }
+    Ok(())
+}
+
+/// Error for a host or a task that the run did not have.
+fn nothing(journal: &Journal, host: Option<&str>, task: Option<&str>) -> Error {
+    let run = &journal.header.run;
+    let hosts: BTreeSet<&str> = journal.outcomes().into_iter().map(|done| done.host.as_str()).collect();
+    match (host, task) {
+        (Some(host), _) if !hosts.contains(host) => {
+            Error::usage(format!("the run {run} has no result of `{host}`")).maybe_hint(did_you_mean(host, hosts))
+        }
+        (_, task) => {
+            let task = task.unwrap_or_default();
+            Error::usage(format!("no task of the run {run} has `{task}` in its name or place"))
+                .hint(format!("`windlass runs show {run} --host HOST` lists tasks"))
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{UNDEFINED_VARIABLE, UNUSED_VARIABLE};
 use crate::lint::source::{Kind, place_of};
+use crate::vars::magic::NAMES as MAGIC;
 
 pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     undefined(context, findings);
@@ -28,7 +29,7 @@ fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) {
                 continue;
             }
             let limit = (name.chars().count() / 6).clamp(1, 3);
-            let hint = nearest(name, limit, names.defined.iter().copied());
+            let hint = nearest(name, limit, names.defined.iter().copied().chain(MAGIC.iter().copied()));
             // An encrypted file may define anything; only a likely misspelling is worth a report.
             if hint.is_none() && names.has_hidden {
                 continue;
