@@ -158,9 +158,9 @@ fn refuse(session: &Session, id: u64, message: &str) {
 /// Processes that lost executors have left.
 #[derive(Default)]
 struct Left {
-    /// Number of those of this user.
+    /// Number of processes of this user.
     own: usize,
-    /// Number of those of other users.
+    /// Number of processes of other users.
     others: usize,
     /// Executors of this user.
     executors: Vec<Process>,
