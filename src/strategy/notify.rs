@@ -88,10 +88,11 @@ impl TaskOnHost {
             if names.contains(&name) {
                 return;
             }
-            unknown += usize::from(!self.is_handler(&name));
-            match unknown > UNKNOWN {
-                true => left_out += 1,
-                false => names.push(name),
+            let is_known = self.is_handler(&name);
+            unknown += usize::from(!is_known);
+            match is_known || unknown <= UNKNOWN {
+                true => names.push(name),
+                false => left_out += 1,
             }
         };
         match value.kind() {
