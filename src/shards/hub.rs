@@ -528,10 +528,7 @@ impl Hub {
     /// tasks.
     pub(crate) fn leave_all_out(&self) {
         if self.workers.iter().any(|worker| !worker.is_lost()) {
-            self.warn(
-                "the run goes on in one process: a date, an infinite or a very large number, or bytes cannot be shared"
-                    .to_owned(),
-            );
+            self.warn("the run goes on in one process: a class of Python cannot be shared".to_owned());
         }
         self.sending().past = Kept::Lost;
         (0..self.workers.len()).for_each(|index| self.leave_out(index, None));

@@ -342,7 +342,7 @@ fn values_keep_their_types_in_all_processes() {
     );
     let output = project.run(&["--shards", "3"]);
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
-    assert!(stderr(&output).contains("the run goes on in one process: a date"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("the run goes on in one process"), "{}", stderr(&output));
 }
 
 #[test]
@@ -373,21 +373,21 @@ fn no_task_runs_twice_beside_a_value_that_cannot_be_sent() {
         r#"- hosts: all
   gather_facts: false
   tasks:
-    - action: "{{ 'set_fact' if is_date else 'shell' }}"
-      args: "{{ {'when': '2026-11-28' | to_datetime('%Y-%m-%d')} if is_date else {'cmd': command} }}"
+    - action: "{{ 'set_fact' if is_class else 'shell' }}"
+      args: "{{ {'kind': ''.__class__} if is_class else {'cmd': command} }}"
       vars:
-        is_date: "{{ inventory_hostname == date_of }}"
+        is_class: "{{ inventory_hostname == class_of }}"
         command: "echo {{ inventory_hostname }} >> FOLDER/ran; sleep 2"
-    - set_fact: {"when_{{ item }}": "{{ '2026-11-28' | to_datetime('%Y-%m-%d') if item == 2 else item }}"}
+    - set_fact: {"kind_{{ item }}": "{{ ''.__class__ if item == 2 else item }}"}
       loop: [1, 2]
 "#,
     );
     // One of these two hosts, at least, is of a worker.
     for host in ["web1", "db1"] {
-        let output = project.run(&["--shards", "3", "-e", &format!("date_of={host}")]);
+        let output = project.run(&["--shards", "3", "--compat", "2.18", "-e", &format!("class_of={host}")]);
         let text = stdout(&output) + &stderr(&output);
         assert_eq!(output.status.code(), Some(0), "{text}");
-        assert!(text.contains("the run goes on in one process: a date"), "{text}");
+        assert!(text.contains("the run goes on in one process: a class"), "{text}");
         let mut ran = project.lines("ran");
         ran.sort_unstable();
         ran.dedup();
