@@ -88,6 +88,15 @@ pub(super) fn of_answer(play: u32, name: &str, answer: &str, salt: &str) -> File
     FileRead { path, sha256, kind: InputKind::Prompt, ..FileRead::default() }
 }
 
+/// A salt of this many characters, as crypt(3) has them, to encrypt the answer to a prompt of a play.
+pub(super) fn crypt_salt(play: u32, name: &str, size: usize, salt: &str) -> String {
+    const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut hash = Sha256::new();
+    [salt, "crypt", &play.to_string(), name].into_iter().for_each(|part| add_part(&mut hash, part));
+    let bytes = hash.finalize();
+    bytes.iter().cycle().take(size).map(|byte| char::from(ALPHABET[usize::from(byte & 63)])).collect()
+}
+
 /// Fingerprint of variables that vars plugins gave to a group or host. A name with a secret is only hashed.
 pub(super) fn of_vars(given: &PluginVars, salt: &str, secrets: &Secrets) -> FileRead {
     let folder = if given.is_group { GROUP_VARS } else { HOST_VARS };

@@ -15,7 +15,7 @@ use windlass_inventory::Inventory;
 use windlass_template::Read;
 
 use super::fingerprint::{
-    fingerprint, is_compared, may_differ, of_answer, of_effects, of_vars, renewed, without_secrets,
+    crypt_salt, fingerprint, is_compared, may_differ, of_answer, of_effects, of_vars, renewed, without_secrets,
 };
 use super::former::{Former, Given};
 use super::inputs::Inputs;
@@ -407,6 +407,12 @@ impl Recorder {
         };
         self.append(&Record::File(read));
         Ok(warning)
+    }
+
+    /// A salt of this many characters to encrypt the answer to a prompt of the next play. Runs that resume each other
+    /// have the same.
+    pub(crate) fn salt(&self, name: &str, size: usize) -> String {
+        crypt_salt(self.plays.load(Ordering::Relaxed), name, size, &self.salt)
     }
 
     /// Order of the next play's hosts in the resumed run, if it was random.

@@ -25,7 +25,7 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
         let (answer, is_written) = question.answer(shared).await?;
         let recorded = shared.recorder().map(|recorder| recorder.answered(&question.name, &answer)).transpose()?;
         recorded.flatten().into_iter().for_each(|warning| shared.warn(warning));
-        let answer = question.encrypted(answer, context)?;
+        let answer = question.encrypted(answer, context, shared)?;
         // The answer has no position in a file.
         let span = Span::synthetic("vars_prompt");
         // Typed text may be a template, as in a file of variables. A default computed by a template is data.
@@ -123,15 +123,30 @@ impl<'a> Question<'a> {
         self.entry.get("default").and_then(Node::as_str).is_none_or(|text| !text.contains('{'))
     }
 
+    /// Salt for the encryption: the play's, otherwise the run's, so that a resumed run has the same value again.
+    fn salt(&self, method: &str, shared: &Shared) -> Option<String> {
+        let given = self.salt.clone().filter(|salt| !salt.is_empty());
+        given.or_else(|| {
+            let size = match (&self.salt_size, method.trim_end_matches("_crypt")) {
+                (Some(size), _) => size.trim().parse().ok()?,
+                (None, "md5") => 8,
+                (None, "sha256" | "sha512") => 16,
+                (None, "bcrypt" | "blowfish") => 22,
+                (None, _) => return None,
+            };
+            Some(shared.recorder()?.salt(&self.name, size))
+        })
+    }
+
     /// Encrypts the answer if `encrypt` is set.
-    fn encrypted(&self, answer: String, context: &Context) -> Result<String> {
+    fn encrypted(&self, answer: String, context: &Context, shared: &Shared) -> Result<String> {
         let Some(method) = &self.encrypt else { return Ok(answer) };
         let data = |value: &str| Variable::Data(Value::from(value));
         let mut vars =
             Variables::from_iter([(Arc::from("_answer"), data(&answer)), (Arc::from("_method"), data(method))]);
         let mut options = String::new();
-        if let Some(salt) = &self.salt {
-            vars.insert(Arc::from("_salt"), data(salt));
+        if let Some(salt) = self.salt(method, shared) {
+            vars.insert(Arc::from("_salt"), data(&salt));
             options.push_str(", salt=_salt");
         }
         if let Some(size) = &self.salt_size {

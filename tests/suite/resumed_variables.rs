@@ -130,6 +130,18 @@ fn default_of_a_prompt_that_has_changed_is_refused_without_a_terminal() {
     assert_eq!(project.lines("log"), ["one a"]);
 }
 
+#[test]
+fn encrypted_answer_to_a_prompt_has_the_same_salt_again() {
+    for method in ["sha512_crypt, salt_size: 8", "sha256", "md5_crypt", "bcrypt"] {
+        let prompts =
+            format!("  vars_prompt: [{{name: word, default: Quartz9Wombat, private: false, encrypt: {method}}}]\n");
+        let project = Project::new(&(head(&prompts) + &around_a_failure(&["word"])));
+        let [before, after] = stopped_and_resumed(&project, &[]);
+        assert!(before.contains('$') && !before.contains("Wombat"), "{before}");
+        assert_eq!(before, after, "{method}");
+    }
+}
+
 /// A project that sets variables from the output of a program, before a task that fails until `mended` exists.
 fn evaluated_again(tasks: &str) -> Project {
     let word = "{{ lookup(\"pipe\", \"cat FOLDER/word\") }}";
