@@ -149,8 +149,7 @@ fn settings_of(arguments: &Arguments, config: &Config) -> Result<Settings> {
     refuse_imports(module)?;
     let needs_text = matches!(crate::playbook::short_name(module), "command" | "shell" | "script" | "raw");
     if needs_text && !arguments.list_hosts && arguments.args.trim().is_empty() {
-        return Err(Error::usage(format!("No argument passed to {module} module"))
-            .hint("give a command with -a, or name another module with -m"));
+        return Err(Error::usage(format!("No argument passed to {module} module")));
     }
     settings.run_name = format!("adhoc -m {module}");
     let reads = crate::executor::Lock::is_reading(crate::playbook::short_name(module));
