@@ -326,6 +326,41 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
     assert!(text.contains("The routing changes on cp2."), "{text}");
 }
 
+/// The run was killed after all nodes had lost the former network, and before they had released its configuration.
+#[test]
+fn migration_killed_at_its_end_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let state = folder.path().join("network-migration");
+    for directory in [&state, &folder.path().join("components")] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    for (name, content) in [("uses", "macvlan\n"), ("bridge.cni", "10-x"), ("macvlan.cni", "20-y"), ("other.cni", "z")]
+    {
+        fs::write(state.join(name), content).unwrap();
+    }
+    fs::write(folder.path().join("components/network-macvlan"), "").unwrap();
+    program(folder.path(), "kubectl", "true");
+    let playbook = format!(
+        "- hosts: k8s_cluster
+  gather_facts: false
+  tasks:
+    - ansible.builtin.find: {{paths: '{at}/components'}}
+      register: cluster_markers
+    - ansible.builtin.import_role: {{name: migrate_network, tasks_from: backup}}
+    - ansible.builtin.import_role: {{name: migrate_network, tasks_from: begin}}
+    - ansible.builtin.import_role: {{name: migrate_network}}
+    - ansible.builtin.debug: {{msg: 'removes {{{{ migrate_network_replaced }}}}'}}
+"
+    );
+    let bin = format!("bin_dir={at}");
+    let options = ["-e", "kube_network_plugin=macvlan", "-e", "{cluster_silent_nodes: []}", "-e", &bin];
+    let (code, text) = play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &options);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("unless an earlier run was interrupted, which this one ends"), "{text}");
+    assert!(text.contains("removes bridge") && !text.contains("changed: ["), "{text}");
+}
+
 /// podman keeps its networks in the same folders, and root may have kubeconfigs of other clusters.
 #[test]
 fn reset_leaves_files_of_others_in_shared_folders() {
