@@ -339,3 +339,25 @@ mkdir /etc/kubernetes
     assert_eq!(asked.matches("joined\n").count(), 1, "{asked}");
     assert!(asked.contains("annotate --overwrite node cp2 kubeadm.alpha.kubernetes.io/cri-socket="), "{asked}");
 }
+
+/// The machine of a replaced node may have another address. In check mode, so that the names of this machine stay.
+#[test]
+fn other_nodes_get_the_address_of_a_replaced_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  roles: [cluster]
+  tasks:
+    - ansible.builtin.import_role: {name: scale, tasks_from: others}
+";
+    let names = |more: &[&str]| {
+        let options = [&["--check", "--diff", "-e", "kube_network_plugin=flannel"], more].concat();
+        let (code, text) = play(folder.path(), "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.9\n", playbook, &options);
+        assert_eq!(code, Some(0), "{text}");
+        text
+    };
+    let text = names(&["-e", "replace_node=true"]);
+    assert!(text.contains("+10.0.0.9 cp2.cluster.local cp2"), "{text}");
+    let text = names(&[]);
+    assert!(!text.contains("10.0.0.9"), "{text}");
+}
