@@ -359,6 +359,15 @@ fn migration_killed_at_its_end_is_finished() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("unless an earlier run was interrupted, which this one ends"), "{text}");
     assert!(text.contains("removes bridge") && !text.contains("changed: ["), "{text}");
+    // Once it has finished, there is no state either.
+    fs::remove_dir_all(&state).unwrap();
+    let (code, text) = play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &options);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("every node already has macvlan. This playbook changes the settings of bridge only"),
+        "{text}"
+    );
+    assert!(!text.contains("changed: ["), "{text}");
 }
 
 /// podman keeps its networks in the same folders, and root may have kubeconfigs of other clusters.
