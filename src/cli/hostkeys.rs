@@ -1,7 +1,7 @@
 //! `windlass hostkeys`: shows, pins, verifies and replaces the host keys of an inventory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +9,9 @@ use clap::{Args, Subcommand};
 use tokio::task::JoinSet;
 use windlass_ssh::{Connector, Error as SshError, HostKey, Verdict};
 
+use super::lint::counted;
 use super::options::{self, TaskOptions};
+use super::plan::is_confirmed;
 use super::session::{Session, block_on};
 use crate::connection::{Kind, Target, ssh_destination};
 use crate::error::{Error, Result};
@@ -328,7 +330,8 @@ fn replace(scanned: &[Scanned], printer: &Printer, yes: bool) -> Result<u8> {
             new += 1;
         }
     }
-    let question = format!("Replace the known keys of {} hosts by these {new} keys?", changed.len());
+    let (hosts, keys) = (counted(changed.len(), "host"), counted(new, "new key"));
+    let question = format!("Replace the known keys of {hosts} ({keys})?");
     if !yes && !confirmed(&question, printer)? {
         return Ok(code.max(1));
     }
@@ -400,20 +403,12 @@ fn confirmed(question: &str, printer: &Printer) -> Result<bool> {
         return Err(Error::new("there is no terminal to ask whether these keys are right")
             .hint("compare the fingerprints, then run the same with --yes"));
     }
-    printer.prompt(&format!("Compare the fingerprints with the hosts' own. {question} (yes/no) "));
-    loop {
-        let mut answer = String::new();
-        let read = std::io::stdin().lock().read_line(&mut answer);
-        let read = read.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
-        match answer.trim().to_lowercase().as_str() {
-            "yes" => return Ok(true),
-            answer if answer == "no" || read == 0 => {
-                printer.line("Nothing was written.", Color::Plain);
-                return Ok(false);
-            }
-            _ => printer.prompt("Please type `yes` or `no`: "),
-        }
+    let question = format!("Compare the fingerprints with the hosts' own. {question} yes/no");
+    let is_confirmed = is_confirmed(&question, printer)?;
+    if !is_confirmed {
+        printer.line("Nothing was written.", Color::Plain);
     }
+    Ok(is_confirmed)
 }
 
 /// Describes how a key differs from known_hosts; `None` if it matches.

@@ -114,7 +114,7 @@ fn unreadable(problem: &Problem) -> Error {
 }
 
 /// A number with its noun.
-fn counted(number: usize, noun: &str) -> String {
+pub(super) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -105,7 +105,7 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
         }
     }
     if ask && document.has_changes() {
-        if !is_confirmed(&printer)? {
+        if !is_confirmed("\nApply these changes? yes/no", &printer)? {
             printer.line("Nothing was changed.", Color::Plain);
             return Ok(0);
         }
@@ -140,9 +140,10 @@ pub(super) fn show(document: &Document, whole: bool, printer: &Printer) {
     planned::print(document, &Layout { whole, directory: &directory }, printer);
 }
 
-fn is_confirmed(printer: &Printer) -> Result<bool> {
+/// Asks a question at the terminal until the answer is yes or no. The end of the input is a no.
+pub(super) fn is_confirmed(question: &str, printer: &Printer) -> Result<bool> {
     loop {
-        printer.line("\nApply these changes? yes/no", Color::Plain);
+        printer.line(question, Color::Plain);
         let mut line = String::new();
         let count = std::io::stdin()
             .read_line(&mut line)

@@ -287,9 +287,12 @@ pub(crate) fn list_inventory(inventory: &Inventory, add: &mut dyn FnMut(&str)) {
 }
 
 /// Whether an inventory source, or a file of a source that is a directory, is a script or the configuration of a
-/// plugin.
+/// plugin. A pipe is written by a program, too.
 fn is_made_by_program(source: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
+    if std::fs::metadata(source).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return true;
+    }
     let mut files = BTreeSet::new();
     files_below(source, DEPTH, &mut files);
     files.iter().any(|file| {

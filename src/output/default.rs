@@ -51,6 +51,7 @@ pub(super) struct DefaultOutput {
     custom_stats: bool,
     shows_includes: bool,
     arguments: bool,
+    no_log: bool,
     /// Whether failures, and lines that `debug` prints, are text for a person.
     is_readable: bool,
     /// Whether results leave out what nobody reads: the whole specification behind the errors of a role's arguments.
@@ -83,6 +84,7 @@ impl DefaultOutput {
             custom_stats: setup.flag("show_custom_stats"),
             shows_includes: show == Show::All,
             arguments: setup.settings.output.display_args_to_stdout,
+            no_log: setup.settings.no_log,
             is_readable: setup.settings.output.failures == FailureForm::Readable
                 && dialect == Dialect::Standard
                 && setup.settings.verbosity == 0
@@ -141,7 +143,7 @@ impl DefaultOutput {
     /// Keeps the title of a task, and prints it unless only results have titles.
     fn task(&mut self, masked: &Masked, task: &Task, name: &str, check: bool, lazy: bool) {
         let kind = if task.handler { "RUNNING HANDLER" } else { "TASK" };
-        let arguments = match self.arguments && !task.may_be_hidden() {
+        let arguments = match self.arguments && !task.may_be_hidden(self.no_log) {
             true => format!(" {}", masked.arguments_of(task)),
             false => String::new(),
         };

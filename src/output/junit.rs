@@ -25,6 +25,7 @@ pub(super) struct Junit {
     fail_on_ignore: bool,
     with_setup: bool,
     with_arguments: bool,
+    no_log: bool,
     prefix: String,
     playbook: String,
     play: String,
@@ -66,6 +67,7 @@ impl Junit {
             fail_on_ignore: setup.flag("fail_on_ignore"),
             with_setup: setup.flag("include_setup_tasks_in_report"),
             with_arguments: !setup.flag("hide_task_arguments"),
+            no_log: setup.settings.no_log,
             prefix: setup.text("test_case_prefix").unwrap_or_default(),
             playbook: String::new(),
             play: String::new(),
@@ -74,8 +76,11 @@ impl Junit {
     }
 
     fn start(&mut self, event: &Masked, task: &crate::playbook::Task, name: &str) {
-        let arguments =
-            if self.with_arguments && !task.may_be_hidden() { event.arguments_of(task) } else { String::new() };
+        let arguments = if self.with_arguments && !task.may_be_hidden(self.no_log) {
+            event.arguments_of(task)
+        } else {
+            String::new()
+        };
         let name = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
         let is_setup = task.gathers_facts();
         let path = path_of(task).unwrap_or_default();

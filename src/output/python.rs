@@ -76,6 +76,7 @@ pub(super) struct PythonCallbacks {
     replaces_usual: bool,
     costs: Costs,
     ids: Ids,
+    no_log: bool,
     play: Value,
     tasks: HashMap<u64, Value>,
 }
@@ -123,6 +124,7 @@ impl PythonCallbacks {
             replaces_usual: false,
             costs: Costs::default(),
             ids: Ids::new(),
+            no_log: settings.no_log,
             play: Value::Null,
             tasks: HashMap::new(),
         }
@@ -223,11 +225,51 @@ impl PythonCallbacks {
 
     /// Remembers a task, with its name on the host where it starts first.
     fn learn(&mut self, event: &Masked, task: &Task, label: &str) {
-        let about = described(event, task, label, &self.ids);
+        let about = self.described(event, task, label);
         if self.tasks.get(&task.id) != Some(&about) {
             self.running.iter_mut().for_each(|callback| callback.forget(task.id));
             self.tasks.insert(task.id, about);
         }
+    }
+
+    /// A task as data for its stand-in. Arguments and keywords are those written, masked; a task with `no_log` has no
+    /// arguments, environment or items.
+    fn described(&self, event: &Masked, task: &Task, label: &str) -> Value {
+        let hidden = task.may_be_hidden(self.no_log);
+        let arguments = task.args.iter().filter(|_| !hidden).map(|(key, node)| (key.to_text(), node.to_json()));
+        let mut fields = Map::new();
+        for name in KEYWORDS.iter().filter(|name| !(hidden && HIDDEN.contains(name))) {
+            if let Some(node) = task.keyword(name) {
+                fields.insert((*name).to_owned(), node.to_json());
+            }
+        }
+        let role = task.frame.role();
+        let name = role.and_then(|role| label.strip_prefix(&role.name)?.strip_prefix(" : ")).unwrap_or(label);
+        fields.insert("name".to_owned(), if task.name.is_some() { name.into() } else { "".into() });
+        fields.insert("action".to_owned(), task.action.as_str().into());
+        fields.insert("args".to_owned(), arguments.collect::<Map<_, _>>().into());
+        fields.insert("tags".to_owned(), json!(&*task.tags));
+        fields.insert("when".to_owned(), task.when.iter().map(windlass_yaml::Node::to_json).collect());
+        fields.insert("register".to_owned(), json!(task.register));
+        fields.insert("listen".to_owned(), json!(task.listen));
+        if let Some((lookup, terms)) = &task.with_lookup {
+            fields.insert("loop_with".to_owned(), lookup.as_str().into());
+            if !hidden {
+                fields.insert("loop".to_owned(), terms.to_json());
+            }
+        }
+        let mut about = json!({
+            "id": task.id,
+            "uuid": self.ids.task(task),
+            "label": label,
+            "path": path_of(task),
+            "resolved": resolved(&task.action),
+            "role": role.map(|role| json!({ "name": role.name, "path": role.path, "collection": role.collection() })),
+        });
+        let mut fields = Value::Object(fields);
+        event.mask_json(&mut fields);
+        about["fields"] = fields;
+        about
     }
 
     fn learn_unless_known(&mut self, event: &Masked, task: &Arc<Task>) {
@@ -483,46 +525,6 @@ fn of_recap(recap: &Recap) -> Call {
     }
     let stats = json!({ "hosts": hosts, "custom": custom });
     Call::new("v2_playbook_on_stats", json!([["stats", stats]]))
-}
-
-/// A task as data for its stand-in. Arguments and keywords are those written, masked; a task with `no_log` has no
-/// arguments, environment or items.
-fn described(event: &Masked, task: &Task, label: &str, ids: &Ids) -> Value {
-    let hidden = task.may_be_hidden();
-    let arguments = task.args.iter().filter(|_| !hidden).map(|(key, node)| (key.to_text(), node.to_json()));
-    let mut fields = Map::new();
-    for name in KEYWORDS.iter().filter(|name| !(hidden && HIDDEN.contains(name))) {
-        if let Some(node) = task.keyword(name) {
-            fields.insert((*name).to_owned(), node.to_json());
-        }
-    }
-    let role = task.frame.role();
-    let name = role.and_then(|role| label.strip_prefix(&role.name)?.strip_prefix(" : ")).unwrap_or(label);
-    fields.insert("name".to_owned(), if task.name.is_some() { name.into() } else { "".into() });
-    fields.insert("action".to_owned(), task.action.as_str().into());
-    fields.insert("args".to_owned(), arguments.collect::<Map<_, _>>().into());
-    fields.insert("tags".to_owned(), json!(&*task.tags));
-    fields.insert("when".to_owned(), task.when.iter().map(windlass_yaml::Node::to_json).collect());
-    fields.insert("register".to_owned(), json!(task.register));
-    fields.insert("listen".to_owned(), json!(task.listen));
-    if let Some((lookup, terms)) = &task.with_lookup {
-        fields.insert("loop_with".to_owned(), lookup.as_str().into());
-        if !hidden {
-            fields.insert("loop".to_owned(), terms.to_json());
-        }
-    }
-    let mut about = json!({
-        "id": task.id,
-        "uuid": ids.task(task),
-        "label": label,
-        "path": path_of(task),
-        "resolved": resolved(&task.action),
-        "role": role.map(|role| json!({ "name": role.name, "path": role.path, "collection": role.collection() })),
-    });
-    let mut fields = Value::Object(fields);
-    event.mask_json(&mut fields);
-    about["fields"] = fields;
-    about
 }
 
 /// Qualified name of an action.

@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> Result<Document> {
         return Err(fail(format!("it is larger than {SIZE} bytes")));
     }
     if bytes.first() != Some(&b'{') {
-        return Err(fail("it is not a plan".to_owned()));
+        return Err(fail("it is not a plan of this version".to_owned()));
     }
     let document: Document =
         serde_json::from_slice(&bytes).map_err(|error| fail(format!("it is not a plan of this version: {error}")))?;

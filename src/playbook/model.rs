@@ -355,9 +355,10 @@ impl Task {
         self.register.is_some() && self.changes_nothing()
     }
 
-    /// Whether `no_log` hides its results. A template that decides may also hide them.
-    pub fn may_be_hidden(&self) -> bool {
-        self.keyword("no_log").is_some_and(|node| node.as_bool() != Some(false))
+    /// Whether `no_log` hides its results; `default` is the setting of this name. A template that decides may also hide
+    /// them.
+    pub fn may_be_hidden(&self, default: bool) -> bool {
+        self.keyword("no_log").map_or(default, |node| node.as_bool() != Some(false))
     }
 
     /// Whether the action is `setup` or `gather_facts`.

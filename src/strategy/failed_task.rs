@@ -55,7 +55,7 @@ pub(super) fn described(task: &Task, context: &Context, settings: &Settings, arg
     let of_task = |map: &windlass_yaml::Mapping, value: &dyn Fn(&Node) -> Value| {
         Value::from_pairs(map.iter().map(|(key, node)| (Value::from(key.to_text()), value(node))))
     };
-    let args = match args.filter(|_| !is_loop && !task.may_be_hidden()) {
+    let args = match args.filter(|_| !is_loop && !task.may_be_hidden(settings.no_log)) {
         Some(args) => Value::from_pairs(args.iter().map(|(name, value)| (Value::from(&**name), value.clone()))),
         None => of_task(&task.args, &written),
     };

@@ -18,9 +18,10 @@ use crate::builtin;
 use crate::error::{Error, Result};
 use crate::journal::{At, Done, Given, ItemDone, Place, PlayKey, Recorder, Recording, Restored, Spot, Status, Traits};
 use crate::outcome::{Effect, FactNames, HostOutcome, HostResult, SetFacts, TaskResult};
-use crate::output::{Event, Secrets};
+use crate::output::Event;
 use crate::plan::Position;
 use crate::playbook::{Frame, FrameKind, Task, is_identifier, label};
+use crate::vars::Run;
 use crate::vars::secrecy::MASK;
 
 /// Length of the hash of items in the place of a task: enough to tell the items of one loop apart.
@@ -71,7 +72,7 @@ impl Batch {
 
     pub(super) fn at(&self, task: &Arc<Task>, position: &Position) -> At {
         let (play, batch) = self.number;
-        let path = match items_around(task, self.shared.item_key(), &self.world.run.secrets) {
+        let path = match items_around(task, self.shared.item_key(), &self.world.run) {
             Some(items) => format!("{position}#{items}"),
             None => position.to_string(),
         };
@@ -348,7 +349,7 @@ impl TaskOnHost {
 ///
 /// Secret items are hashed with the key, so that only who has it can try guesses. Without a key, as in journals of
 /// earlier releases, they are masked.
-fn items_around(task: &Task, key: Option<&str>, secrets: &Secrets) -> Option<String> {
+fn items_around(task: &Task, key: Option<&str>, run: &Run) -> Option<String> {
     let includes = task.frame.chain().filter(|frame| matches!(frame.kind, FrameKind::Include));
     let item = |frame: &Frame| {
         let name = frame.vars.get("ansible_loop_var")?.as_str()?;
@@ -358,8 +359,8 @@ fn items_around(task: &Task, key: Option<&str>, secrets: &Secrets) -> Option<Str
     if items.is_empty() {
         return None;
     }
-    let is_hidden = task.may_be_hidden();
-    let masked: Vec<String> = items.iter().map(|item| secrets.mask(item)).collect();
+    let is_hidden = task.may_be_hidden(run.settings.no_log);
+    let masked: Vec<String> = items.iter().map(|item| run.secrets.mask(item)).collect();
     let hash = match key.filter(|_| is_hidden || masked != items) {
         Some(key) => Sha256::digest(format!("{key}\n{}", items.join("\n"))),
         None if is_hidden => return None,

@@ -377,6 +377,20 @@ def v2_runner_on_ok(self, result):
 }
 
 #[test]
+fn setting_no_log_hides_arguments_and_items_like_the_keyword() {
+    let play = "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - command: echo anchor-1 {{ item }}\n      \
+                loop: [anchor-2]\n";
+    let methods = "def v2_runner_on_ok(self, result):\n    say('ok', result._task_fields)\n";
+    let settings = "[defaults]\nno_log = true\ndisplay_args_to_stdout = true\n";
+    let code = plugin("", methods);
+    let folder = project(&[("callback_plugins/mine.py", &code), ("p.yml", play), ("ansible.cfg", settings)]);
+    let output = windlass(folder.path(), &[]);
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(output.status.success() && log.contains("ok"), "{}{log}", text(&output.stderr));
+    assert!(!log.contains("anchor-") && !text(&output.stdout).contains("anchor-"), "{log}{}", text(&output.stdout));
+}
+
+#[test]
 fn secret_that_a_callback_prints_is_masked() {
     let secret = windlass_vault::Secret::new("default", "sesame");
     let envelope = windlass_vault::encrypt(b"harbour-7", &secret).unwrap();

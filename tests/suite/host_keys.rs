@@ -245,12 +245,15 @@ fn every_key_that_replace_writes_is_shown_before_the_question() {
     let former = format!("[127.0.0.1]:{} {other}", sshd.port);
     sshd.known_hosts(&former);
     let mut terminal = Terminal::open(&sshd, "hostkeys replace -i hosts web1");
-    let shown = terminal.wait_for("(yes/no)");
+    let shown = terminal.wait_for("yes/no");
     for key in ["host_key.pub", "rsa.pub"] {
         assert!(shown.contains(&fingerprint(&sshd, key)), "{shown}");
     }
-    assert!(shown.contains("of 1 hosts by these 2 keys?"), "{shown}");
+    assert!(shown.contains("of 1 host (2 new keys)?"), "{shown}");
     assert_eq!(fs::read_to_string(sshd.path("known_hosts")).unwrap(), former);
+    // Whoever types `y` does not want the answer `no`.
+    terminal.type_line("y");
+    terminal.wait_for("Answer `yes` or `no`.");
     terminal.type_line("yes");
     assert!(terminal.child.wait().unwrap().success());
     let after = fs::read_to_string(sshd.path("known_hosts")).unwrap();

@@ -311,7 +311,8 @@ fn file_that_root_and_its_owner_edit_at_once_loses_no_line() {
     fs::create_dir(folder).unwrap();
     let file = folder.join("lines");
     fs::write(&file, "").unwrap();
-    let owned = Command::new("chown").args(["-R", "games"]).arg(folder).status().unwrap();
+    // The file becomes the user's once the user edits it, because edits replace it.
+    let owned = Command::new("chown").arg("games").arg(folder).status().unwrap();
     assert!(owned.success());
     let task = format!(
         "lineinfile: {{path: {}, line: '{{{{ inventory_hostname }}}} {{{{ item }}}}'}}\n      loop: [1, 2, 3, 4, 5]\n      \

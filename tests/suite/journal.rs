@@ -148,6 +148,8 @@ fn result_and_arguments_that_nest_deeply_are_withheld_and_the_journal_stays_read
     assert!(project.journal().contains("\"withheld\":\"depth\""), "{}", project.journal());
     project.run(&["runs"]).ends(0).has("failed (2)").lacks("unreadable");
     project.run(&["runs", "show", "--host", "a"]).ends(0).has("its result nests too deeply for the journal");
+    project.run(&["runs", "show", "--host", "nobody"]).ends(5).has("has no result of `nobody`");
+    project.run(&["runs", "show", "--task", "nothing"]).ends(5).has("no task of the run");
     project.write("mended", "");
     project.play(&["--resume"]).ends(0).has("runs again: its result nests too deeply for the journal");
     assert_eq!(project.lines("log"), ["1"]);

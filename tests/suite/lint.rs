@@ -639,8 +639,8 @@ fn exit_code_follows_severity() {
     let code = |words: &[&str]| project.lint(words).status.code();
     assert_eq!(code(&[]), Some(0));
     assert_eq!(code(&["--strict"]), Some(2));
-    assert_eq!(code(&["absent.yml"]), Some(2));
-    assert_eq!(code(&["--rule", "absent"]), Some(2));
+    assert_eq!(code(&["absent.yml"]), Some(1));
+    assert_eq!(code(&["--rule", "absent"]), Some(1));
 }
 
 #[test]

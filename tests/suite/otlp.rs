@@ -162,7 +162,7 @@ fn collector_that_fails_is_a_warning() {
     let unrecorded = project.run(&[&of_host[..], &[&address, "--no-journal"]].concat());
     for (output, says) in [
         (refused, "The trace of the run was not sent: `http://127.0.0.1:"),
-        (absent, "The trace of the run was not sent: `http://127.0.0.1:1/v1/traces`"),
+        (absent, "The trace of the run was not sent: `http://127.0.0.1:1`"),
         (unrecorded, "The run has no journal, so its trace was not sent."),
     ] {
         let text = String::from_utf8_lossy(&output.stderr);

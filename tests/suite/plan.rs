@@ -728,6 +728,10 @@ fn variable_near_one_of_a_role_named_before_the_run() {
     }
     // Something reads these.
     assert!(!stderr.contains("`app_users`") && !stderr.contains("`app_uses`"), "{stderr}");
+    // An inventory beside the playbook defines its variables, and reads none.
+    project.write("local.yml", "all:\n  hosts:\n    node1: {ansible_connection: local, app_usr: x}\n");
+    let (_, _, stderr) = project.windlass(&["playbook", "-i", "local.yml", "site.yml"]);
+    assert!(stderr.contains("has the variable `app_usr`: did you mean `app_user`?"), "{stderr}");
 }
 
 #[test]

@@ -269,7 +269,8 @@ fn every_input_that_differs_is_named_and_refused() {
             "tasks/main.yml",
             "- template: {src: conf.j2, dest: FOLDER/conf}\n- copy: {src: data, dest: FOLDER/out}\n\
              - copy: {src: '{{ item }}', dest: FOLDER/globbed}\n  with_fileglob: ['*.conf']\n- debug: {msg: \"{{ lookup('file', 'note') }}\"}\n\
-             - debug: {msg: \"{{ lookup('first_found', ['special', 'usual']) }}\"}\n- script: run.sh\n- include_tasks: more.yml\n\
+             - debug: {msg: \"{{ lookup('first_found', ['special', 'usual']) }}\"}\n\
+             - debug: {msg: \"{{ lookup('password', 'FOLDER/stored length=8') }}\"}\n- script: run.sh\n- include_tasks: more.yml\n\
              - debug: msg=coloured\n  when: lookup('env', 'COLOUR') | length == 7\n",
         ),
     ];
@@ -291,6 +292,10 @@ fn every_input_that_differs_is_named_and_refused() {
         run("scarlet", &resume).ends(5).has(&format!("{name} has changed"));
         project.write(&name, &before);
     }
+    let stored = fs::read_to_string(project.path("stored")).unwrap();
+    project.write("stored", "otherone\n");
+    run("scarlet", &resume).ends(5).has("stored has changed");
+    project.write("stored", &stored);
     let module = fs::read_to_string(project.path("library/own")).unwrap();
     project.write("library/own", &format!("{module}# other\n"));
     run("scarlet", &resume).has("library/own has changed");

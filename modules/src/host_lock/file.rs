@@ -3,7 +3,8 @@
 //! The lock is not on the file itself, which is replaced on writing. It is on a file in the private directory, named
 //! after the target's directory (device and inode) and name. Releasing the lock removes that file.
 //!
-//! Each user has a separate private directory. So a file that other users than root can write is locked itself, too.
+//! Each user has a separate private directory. So a file that other users than root can write or replace is locked
+//! itself, too.
 
 use std::{
     path::Path,
@@ -87,7 +88,7 @@ impl Drop for Held {
     }
 }
 
-/// Locks a file that other users than root can write. After the time limit, the edit goes on with a warning.
+/// Locks a file that other users than root can write or replace. After the time limit, the edit goes on with a warning.
 fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<OwnedFd>, Failure> {
     let deadline = Instant::now() + limit;
     while let Some(file) = opened(path) {
@@ -113,11 +114,13 @@ fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<Owned
     Ok(None)
 }
 
-/// The file, if it is a regular one that other users than root can write.
+/// The file, if it is a regular one that other users than root can write, or replace in its directory.
 fn opened(path: &Path) -> Option<OwnedFd> {
-    let is_shared = |found: &Stat| {
-        FileType::from_raw_mode(found.st_mode).is_file() && (found.st_uid != 0 || found.st_mode & 0o022 != 0)
-    };
+    let is_open = |found: &Stat| found.st_uid != 0 || found.st_mode & 0o022 != 0;
+    let directory = path.canonicalize().ok().and_then(|path| stat(path.parent()?).ok());
+    let is_replaceable = directory.as_ref().is_some_and(is_open);
+    let is_shared =
+        |found: &Stat| FileType::from_raw_mode(found.st_mode).is_file() && (is_replaceable || is_open(found));
     stat(path).ok().filter(is_shared)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open(path, flags, Mode::empty()).ok()?;

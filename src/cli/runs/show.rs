@@ -115,7 +115,6 @@ fn nothing(journal: &Journal, host: Option<&str>, task: Option<&str>) -> Error {
         (_, task) => {
             let task = task.unwrap_or_default();
             Error::usage(format!("no task of the run {run} has `{task}` in its name or place"))
-                .hint(format!("`windlass runs show {run} --host HOST` lists tasks"))
         }
     }
 }

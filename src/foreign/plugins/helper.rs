@@ -300,7 +300,11 @@ impl Helper {
     fn send(&mut self, mut line: String) -> Result<(), Refusal> {
         line.push('\n');
         let written = self.write(line.as_bytes());
-        written.map_err(|error| self.given_up(format!("the Python process that runs it takes no request: {error}")))
+        written.map_err(|error| match (error.kind(), self.deadline) {
+            // A process that is out of time may take no answer to its last question either.
+            (ErrorKind::TimedOut, Some(deadline)) => self.given_up(ChildError::Late(deadline).to_string()),
+            _ => self.given_up(format!("the Python process that runs it takes no request: {error}")),
+        })
     }
 }
 

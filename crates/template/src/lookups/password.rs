@@ -15,6 +15,7 @@ use crate::filters::crypt::{Method, Settings, encrypt, random_salt};
 use crate::filters::paths::{home_expanded, normalized};
 use crate::python::random::Random;
 use crate::python::{number, text};
+use crate::reads::Read;
 
 /// Options of one term.
 struct Wanted {
@@ -160,6 +161,9 @@ fn one(call: &Call<'_>, wanted: &Wanted) -> Result<String, crate::Error> {
             Err(error) if is_new && error.kind() == std::io::ErrorKind::AlreadyExists => return one(call, wanted),
             Err(error) => return Err(call.error(format!("cannot write '{}': {error}", wanted.path.display()))),
         }
+    }
+    if kept {
+        call.reads().note(Read::File(wanted.path.clone()));
     }
     match method {
         None => Ok(stored.password),
