@@ -66,7 +66,6 @@ impl Module for Capabilities {
             return Err(Failure::new("Couldn't find operator (one of: ('=', '-', '+'))"));
         }
         let name = wanted.as_ref().map_or(given, |wanted| wanted.name.clone());
-        way::checked(Path::new(&path))?;
         let output = Command::new("getcap").plain_locale().args(["-v", &path]).run(host)?;
         let (text, errors) = (output.stdout_text(), output.stderr_text());
         if !output.success() || !errors.is_empty() || text.trim_end().ends_with(')') {
@@ -74,6 +73,7 @@ impl Module for Capabilities {
                 .with("stdout", text.trim())
                 .with("stderr", errors));
         }
+        way::checked(Path::new(&path))?;
         let known = listed(text.trim().strip_prefix(&path).unwrap_or_default());
         let same = match &wanted {
             // getcap prints a single operator.
