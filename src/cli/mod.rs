@@ -272,7 +272,7 @@ fn print_usage(answer: &clap::Error) -> ExitCode {
         && let Some(clap::error::ContextValue::String(word)) = answer.get(clap::error::ContextKind::InvalidSubcommand)
         && (word == "run" || Path::new(word).is_file())
     {
-        eprintln!("\nhint: `windlass playbook` runs playbooks");
+        let _ = writeln!(std::io::stderr(), "\nhint: `windlass playbook` runs playbooks");
     }
     ExitCode::from(match printed {
         _ if answer.use_stderr() => 2,
