@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::{Inventory, PluginVars};
+use windlass_template::filters::crypt::ALPHABET;
 use windlass_template::{Read, matching, matching_paths, to_exact};
 
 use super::record::{FileRead, InputKind};
@@ -90,7 +91,6 @@ pub(super) fn of_answer(play: u32, name: &str, answer: &str, salt: &str) -> File
 
 /// A salt of this many characters, as crypt(3) has them, to encrypt the answer to a prompt of a play.
 pub(super) fn crypt_salt(play: u32, name: &str, size: usize, salt: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash = Sha256::new();
     [salt, "crypt", &play.to_string(), name].into_iter().for_each(|part| add_part(&mut hash, part));
     let bytes = hash.finalize();

@@ -6,7 +6,8 @@ use minijinja::{State, Value};
 use super::call::{Arguments, Outcome};
 use crate::python::random::Random;
 
-const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// Characters of salts and hashes: crypt(5).
+pub const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// A method of crypt(3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

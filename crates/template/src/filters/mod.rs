@@ -3,7 +3,7 @@
 mod attribute;
 pub(crate) mod call;
 mod comment;
-pub(crate) mod crypt;
+pub mod crypt;
 pub(crate) mod csv;
 pub(crate) mod dicts;
 mod general;
