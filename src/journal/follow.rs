@@ -60,7 +60,7 @@ impl Follower {
                 return Err(Error::new(format!("line {number} of the journal is not a record")));
             }
             self.lines += 1;
-            match serde_json::from_slice(line) {
+            match Record::read(line) {
                 Ok(record) if line.len() <= LINE + 1 => records.push(record),
                 _ => self.damaged = Some(self.lines),
             }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::inputs::Inputs;
 use super::reader::read_header;
-use super::record::{At, End, Header};
+use super::record::{At, Header};
 use super::state::{State, project};
 use crate::output::Forecast;
 
@@ -29,24 +29,19 @@ pub struct Alike {
     skip_tags: Vec<String>,
 }
 
-/// The parts of a record that are needed here. Results are passed over.
+/// The parts of a record that are needed here. All others are passed over.
 #[derive(Deserialize)]
-#[serde(tag = "t", rename_all = "lowercase")]
-enum Timed {
-    Item(Times),
-    Done(Times),
-    End(End),
-    #[serde(other)]
-    Other,
+struct Timed<'l> {
+    t: &'l str,
+    start: Option<u64>,
+    took: Option<u64>,
+    code: Option<u8>,
 }
 
+/// The position in a record of a task.
 #[derive(Deserialize)]
-struct Times {
+struct Placed {
     at: At,
-    #[serde(default)]
-    start: Option<u64>,
-    #[serde(default)]
-    took: Option<u64>,
 }
 
 impl Alike {
@@ -95,16 +90,16 @@ fn read(path: &Path) -> Option<Forecast> {
             break;
         }
         match serde_json::from_slice(&line).ok()? {
-            Timed::Item(Times { at, start: Some(start), took })
-            | Timed::Done(Times { at, start: Some(start), took }) => {
+            Timed { t: "item" | "done", start: Some(start), took, .. } => {
+                let Placed { at } = serde_json::from_slice(&line).ok()?;
                 first = first.min(start);
                 last = last.max(start.saturating_add(took.unwrap_or_default()));
                 let place = (at.play, at.batch, at.task.to_string(), at.path.to_string());
                 let known = starts.entry(place).or_insert(start);
                 *known = start.min(*known);
             }
-            Timed::End(end) => code = Some(end.code),
-            Timed::Item(_) | Timed::Done(_) | Timed::Other => {}
+            Timed { t: "end", code: read, .. } => code = read,
+            _ => {}
         }
     }
     if code != Some(0) || last < first {

@@ -36,16 +36,30 @@ pub(super) struct Log {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Called with the first error of writing.
-pub(super) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
+/// Size of a journal in bytes beyond which results are left out of it, so that the rest stays below [`reader::FILE`].
+const ROOM: u64 = reader::FILE / 2;
+
+/// A state of the journal that its owner hears of once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble<'a> {
+    /// [`Log::has_room`] is false from now on.
+    NoRoom,
+    /// Nothing more is written, for this reason.
+    Failed(&'a str),
+}
+
+/// Called with each trouble.
+pub(super) type OnTrouble = Box<dyn Fn(Trouble<'_>) + Send + Sync>;
 
 struct Shared {
     run: Mutex<File>,
+    /// Size of the journal in bytes, with lines that could not be written.
+    size: AtomicU64,
     handlers: Vec<Ledger>,
     appended: AtomicU64,
     synced: watch::Sender<u64>,
     failure: OnceLock<String>,
-    on_failure: OnFailure,
+    on_trouble: OnTrouble,
 }
 
 /// A ledger of handlers.
@@ -62,9 +76,10 @@ impl Log {
         run: File,
         handlers: Vec<File>,
         folder: PathBuf,
-        on_failure: OnFailure,
+        on_trouble: OnTrouble,
     ) -> std::io::Result<Log> {
         let shared = Arc::new(Shared {
+            size: AtomicU64::new(run.metadata()?.len()),
             run: Mutex::new(run),
             handlers: handlers
                 .into_iter()
@@ -73,7 +88,7 @@ impl Log {
             appended: AtomicU64::new(0),
             synced: watch::Sender::new(0),
             failure: OnceLock::new(),
-            on_failure,
+            on_trouble,
         });
         let (wake, woken) = sync_channel(1);
         let own = Arc::clone(&shared);
@@ -110,9 +125,12 @@ impl Log {
         if line.len() > most + 1 {
             self.shared.fail(&format!("a record is longer than {most} bytes"));
         }
-        self.shared.write(ledger.map_or(&self.shared.run, |ledger| &ledger.file), line);
-        if let Some(ledger) = ledger {
-            ledger.has_new.store(true, Ordering::Release);
+        match ledger {
+            None => self.shared.write_run(line),
+            Some(ledger) => {
+                self.shared.write(&ledger.file, line);
+                ledger.has_new.store(true, Ordering::Release);
+            }
         }
         self.shared.appended.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -132,6 +150,11 @@ impl Log {
             self.wake();
         }
         let _ = synced.wait_for(|done| *done >= line).await;
+    }
+
+    /// Whether the journal has room for results; the records of tasks themselves need the rest.
+    pub(super) fn has_room(&self) -> bool {
+        self.shared.size.load(Ordering::Relaxed) <= ROOM
     }
 
     /// The first error of writing, if any.
@@ -155,6 +178,17 @@ impl Drop for Log {
 }
 
 impl Shared {
+    fn write_run(&self, line: &[u8]) {
+        let size = self.size.fetch_add(line.len() as u64, Ordering::Relaxed);
+        let after = size.saturating_add(line.len() as u64);
+        if after > reader::FILE {
+            self.fail(&format!("it would have more than {} bytes", reader::FILE));
+        } else if size <= ROOM && after > ROOM {
+            (self.on_trouble)(Trouble::NoRoom);
+        }
+        self.write(&self.run, line);
+    }
+
     fn write(&self, file: &Mutex<File>, line: &[u8]) {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         if self.failure.get().is_none()
@@ -173,7 +207,7 @@ impl Shared {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let record = Record::Alive(Alive { at: u64::try_from(at).unwrap_or(u64::MAX) });
         let Ok(line) = serde_json::to_string(&record) else { return };
-        self.write(&self.run, (line + "\n").as_bytes());
+        self.write_run((line + "\n").as_bytes());
     }
 
     fn sync(&self) {
@@ -194,7 +228,7 @@ impl Shared {
 
     fn fail(&self, why: &str) {
         if self.failure.set(why.to_owned()).is_ok() {
-            (self.on_failure)(why);
+            (self.on_trouble)(Trouble::Failed(why));
         }
     }
 }
@@ -221,8 +255,11 @@ mod tests {
         let path = folder.path().join("log");
         let told = Arc::new(Mutex::new(String::new()));
         let why = Arc::clone(&told);
-        let on_failure = Box::new(move |text: &str| why.lock().unwrap().push_str(text));
-        let log = Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned(), on_failure).unwrap();
+        let tell = Box::new(move |trouble: Trouble<'_>| {
+            let Trouble::Failed(text) = trouble else { unreachable!() };
+            why.lock().unwrap().push_str(text);
+        });
+        let log = Log::start(File::create(&path).unwrap(), Vec::new(), folder.path().to_owned(), tell).unwrap();
         log.append(Lane::Run, &vec![b'x'; reader::LINE + 1]);
         assert_eq!(log.failure(), None);
         log.append(Lane::Run, &vec![b'x'; reader::LINE + 2]);
@@ -233,12 +270,41 @@ mod tests {
     }
 
     #[test]
+    fn journal_that_readers_would_refuse_loses_results_first_and_stops_within_their_limit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(ROOM - 4).unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&told);
+        let tell = Box::new(move |trouble: Trouble<'_>| list.lock().unwrap().push(format!("{trouble:?}")));
+        let start = |tell| {
+            let file = File::options().append(true).open(file.path()).unwrap();
+            Log::start(file, Vec::new(), std::env::temp_dir(), tell).unwrap()
+        };
+        let log = start(tell);
+        log.append(Lane::Run, b"one\n");
+        assert!(log.has_room());
+        log.append(Lane::Run, b"two\n");
+        assert!(!log.has_room());
+        assert_eq!(*told.lock().unwrap(), ["NoRoom"]);
+        log.close();
+        file.as_file().set_len(reader::FILE - 4).unwrap();
+        let list = Arc::clone(&told);
+        let log = start(Box::new(move |trouble| list.lock().unwrap().push(format!("{trouble:?}"))));
+        log.append(Lane::Run, b"one\n");
+        assert_eq!(log.failure(), None);
+        log.append(Lane::Run, b"two\n");
+        assert_eq!(log.failure(), Some("it would have more than 1073741824 bytes"));
+        log.close();
+        assert_eq!(file.as_file().metadata().unwrap().len(), reader::FILE);
+    }
+
+    #[test]
     fn full_disk_stops_the_log_and_is_reported() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let told = Arc::new(Mutex::new(0));
         let count = Arc::clone(&told);
-        let on_failure = Box::new(move |_: &str| *count.lock().unwrap() += 1);
-        let log = Log::start(full, Vec::new(), PathBuf::from("/dev"), on_failure).unwrap();
+        let tell = Box::new(move |_: Trouble<'_>| *count.lock().unwrap() += 1);
+        let log = Log::start(full, Vec::new(), PathBuf::from("/dev"), tell).unwrap();
         log.append(Lane::Run, b"one\n");
         log.append(Lane::Run, b"two\n");
         assert!(log.failure().is_some());

@@ -33,6 +33,7 @@ mod line;
 mod lines;
 mod log;
 mod mask;
+mod object;
 mod reader;
 mod record;
 mod recorder;
@@ -51,6 +52,7 @@ pub(crate) use ledger::is_same;
 pub use ledger::{Ledger, Pending, PlayKey};
 pub(crate) use lines::{Lines, Read};
 pub(crate) use mask::Given;
+pub use object::ObjectText;
 pub use reader::{Damage, Journal, read, read_file, read_header};
 pub(crate) use reader::{FILE, LINE, read_outline};
 pub use record::{

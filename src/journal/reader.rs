@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use serde_json::Map;
 
 use super::lines::{Lines, Read};
+use super::object::ObjectText;
 use super::record::{Done, End, Header, Record, VERSION};
 use crate::error::{Error, Result};
 
@@ -94,7 +94,7 @@ fn collect(reader: impl BufRead, keep: &dyn Fn(Record) -> Record) -> std::result
             Read::Cut(_) => break,
             Read::TooLong => return Err(damage(format!("the line is longer than {LINE} bytes"))),
         };
-        let record = match serde_json::from_slice::<Record>(line) {
+        let record = match Record::read(line) {
             Ok(record) => shared(keep(record), &mut texts),
             Err(error) => {
                 // The last line may be damaged.
@@ -158,12 +158,20 @@ pub fn read_file(path: &Path) -> Result<Journal> {
 pub(crate) fn read_outline(path: &Path) -> Result<Journal> {
     read_with(path, &|mut record| {
         match &mut record {
-            Record::Sent(sent) => sent.args = Map::new(),
-            Record::Item(item) if !item.status.failed && !item.status.unreachable => {
-                (item.result, item.effect) = (Map::new(), Map::new());
+            Record::Sent(sent) => sent.args = ObjectText::default(),
+            Record::Item(item) => {
+                (item.effect, item.exact) = Default::default();
+                item.origins.clear();
+                if !item.status.failed && !item.status.unreachable {
+                    item.result = ObjectText::default();
+                }
             }
-            Record::Done(done) if !done.status.failed && !done.status.unreachable => {
-                (done.result, done.effect) = (Map::new(), Map::new());
+            Record::Done(done) => {
+                (done.effect, done.exact) = Default::default();
+                done.origins.clear();
+                if !done.status.failed && !done.status.unreachable {
+                    done.result = ObjectText::default();
+                }
             }
             _ => {}
         }
@@ -187,7 +195,7 @@ fn read_with(path: &Path, keep: &dyn Fn(Record) -> Record) -> Result<Journal> {
 pub fn read_header(path: &Path) -> Option<Header> {
     let mut line = Vec::new();
     BufReader::new(File::open(path).ok()?).take(LINE as u64).read_until(b'\n', &mut line).ok()?;
-    match serde_json::from_slice(&line).ok()? {
+    match Record::read(&line).ok()? {
         Record::Run(header) if header.version == VERSION => Some(*header),
         _ => None,
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+
+use super::object::ObjectText;
 
 /// Version of the format; journals of other versions are refused.
 pub const VERSION: u32 = 1;
 
-/// One line of a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One line of a journal, which [`Record::read`] reads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "t", rename_all = "lowercase")]
 pub enum Record {
     /// The first line.
@@ -29,6 +30,40 @@ pub enum Record {
     Alive(Alive),
     /// The run has ended.
     End(End),
+}
+
+/// The kind of a record, its first field.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Run,
+    File,
+    Play,
+    Sent,
+    Item,
+    Done,
+    Alive,
+    End,
+}
+
+impl Record {
+    /// Reads a line. The kind is looked up first: an enum with the kind as its tag would be read into a tree.
+    pub fn read(line: &[u8]) -> serde_json::Result<Record> {
+        #[derive(Deserialize)]
+        struct Tagged {
+            t: Kind,
+        }
+        Ok(match serde_json::from_slice::<Tagged>(line)?.t {
+            Kind::Run => Record::Run(serde_json::from_slice(line)?),
+            Kind::File => Record::File(serde_json::from_slice(line)?),
+            Kind::Play => Record::Play(serde_json::from_slice(line)?),
+            Kind::Sent => Record::Sent(serde_json::from_slice(line)?),
+            Kind::Item => Record::Item(serde_json::from_slice(line)?),
+            Kind::Done => Record::Done(serde_json::from_slice(line)?),
+            Kind::Alive => Record::Alive(serde_json::from_slice(line)?),
+            Kind::End => Record::End(serde_json::from_slice(line)?),
+        })
+    }
 }
 
 /// The run, with the inputs that a run must share to resume it.
@@ -181,8 +216,8 @@ pub struct Sent {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notify: Vec<String>,
     /// Masked arguments, of a loop the first item's; empty if they are secret, too long or not known.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub args: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub args: ObjectText,
     /// Whether a run of one process sent it, although a run that it resumes, or that resumes it, has several.
     #[serde(default, skip_serializing_if = "is_false")]
     pub alone: bool,
@@ -202,6 +237,8 @@ pub enum Withheld {
     Masked,
     /// Exceeds the size limit.
     Size,
+    /// The journal has room for no more results.
+    Full,
     /// Nests lists and mappings too deeply.
     Depth,
     /// Repeated in any case: facts are gathered, hosts added and variables included again.
@@ -215,6 +252,7 @@ impl Withheld {
             Withheld::NoLog => "its result is hidden by no_log",
             Withheld::Masked => "its result contains a secret",
             Withheld::Size => "its result is too large for the journal",
+            Withheld::Full => "the journal had no room for its result",
             Withheld::Depth => "its result nests too deeply for the journal",
             Withheld::Again => "its effect is evaluated again",
         }
@@ -259,11 +297,11 @@ pub struct ItemDone {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegate: Option<String>,
     /// The masked result.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub result: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub result: ObjectText,
     /// Values of the result that JSON lacks, by name, in the form of [`windlass_template::to_exact`].
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub exact: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub exact: ObjectText,
     /// Origins of the texts that `set_fact` has set, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub origins: BTreeMap<String, String>,
@@ -272,8 +310,8 @@ pub struct ItemDone {
     pub withheld: Option<Withheld>,
     /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again; explanations
     /// read them.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub effect: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub effect: ObjectText,
     /// Start, in milliseconds since 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
@@ -318,11 +356,11 @@ pub struct Done {
     #[serde(default, skip_serializing_if = "is_false")]
     pub delegate_facts: bool,
     /// The masked result.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub result: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub result: ObjectText,
     /// Values of the result that JSON lacks, by name, in the form of [`windlass_template::to_exact`].
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub exact: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub exact: ObjectText,
     /// Origins of the texts that `set_fact` has set, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub origins: BTreeMap<String, String>,
@@ -334,8 +372,8 @@ pub struct Done {
     pub digest: String,
     /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again; explanations
     /// read them.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub effect: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
+    pub effect: ObjectText,
     /// Start, in milliseconds since 1970 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,

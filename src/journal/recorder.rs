@@ -22,7 +22,7 @@ use super::inputs::Inputs;
 use super::ledger::{Event, Ledger, Pending, PlayKey};
 use super::limit;
 use super::line::Line;
-use super::log::{Lane, Log};
+use super::log::{Lane, Log, Trouble};
 use super::mask;
 use super::reader::Journal;
 use super::record::{At, End, FileRead, InputKind, ItemDone, PlayStart, Record, Sent, Status, Withheld};
@@ -275,14 +275,20 @@ impl Recorder {
             handlers.clear();
         }
         let path = run.path.display().to_string();
-        let on_failure = Box::new(move |why: &str| {
-            let lost = if check { "" } else { ", and handlers that it notifies are not remembered" };
-            warn(format!(
-                "the journal {path} cannot be written: {why}. From here on its report is incomplete, it cannot be \
-                 resumed{lost}"
-            ));
+        let on_trouble = Box::new(move |trouble: Trouble<'_>| match trouble {
+            Trouble::NoRoom => warn(format!(
+                "the journal {path} is too large for more results. From here on it records only what each task did; \
+                 `--resume` repeats tasks whose results are needed"
+            )),
+            Trouble::Failed(why) => {
+                let lost = if check { "" } else { ", and handlers that it notifies are not remembered" };
+                warn(format!(
+                    "the journal {path} cannot be written: {why}. From here on its report is incomplete, it cannot be \
+                     resumed{lost}"
+                ));
+            }
         });
-        let log = Log::start(file, handlers, state.runs_dir(), on_failure)
+        let log = Log::start(file, handlers, state.runs_dir(), on_trouble)
             .map_err(|error| Error::new(format!("the journal cannot start its thread: {error}")))?;
         let header = inputs.header(&run.run, resumed.as_ref().map(|journal| &journal.header), secrets);
         let recorder = Recorder {
@@ -486,7 +492,7 @@ impl Recorder {
                 let mut line = place.line("sent", host, 0);
                 line.list("notify", &self.masked(&new));
                 line.flags(&[("alone", self.alone)]);
-                if let Some(args) = if is_first { args() } else { None } {
+                if let Some(args) = if is_first && self.log.has_room() { args() } else { None } {
                     let text = mask::arguments(args, &self.secrets);
                     line.text("args", &text.unwrap_or_default());
                 }
@@ -631,7 +637,7 @@ impl Recorder {
     /// JSON text of groups, hosts or facts that a task added to the run, for explanations; empty if there are none.
     fn effect(&self, action: &str, result: &TaskResult, no_log: bool) -> String {
         let has_effect = matches!(action, "add_host" | "gather_facts" | "group_by" | "setup");
-        if no_log || result.is_secret() || !has_effect {
+        if no_log || result.is_secret() || !has_effect || !self.log.has_room() {
             return String::new();
         }
         mask::effect(result, &self.secrets)
@@ -644,6 +650,9 @@ impl Recorder {
         }
         if no_log || result.is_secret() {
             return Some(Withheld::NoLog);
+        }
+        if !self.log.has_room() {
+            return Some(Withheld::Full);
         }
         // Texts alone may show that it is too large, before they are searched for secrets.
         let size: usize = result.iter().filter_map(|(_, value)| value.as_str()).map(str::len).sum();

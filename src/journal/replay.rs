@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::object::ObjectText;
 use super::reader::Journal;
 use super::record::{At, Done, ItemDone, Record, Withheld};
 
@@ -53,7 +54,8 @@ struct State {
 /// Decision about a task on a host.
 #[derive(Debug)]
 pub enum Step {
-    /// Restore it: its outcome, the outcomes of its items, and its place among the records.
+    /// Restore it: its outcome, the outcomes of its items, and its place among the records. Only results that later
+    /// tasks may read are there.
     Done(Box<Done>, Vec<ItemDone>, usize),
     /// Repeat it, because the journal lacks its result.
     Again(Withheld),
@@ -154,7 +156,11 @@ impl Replay {
             return Step::Again(reason);
         }
         state.replayed += 1;
-        Step::Done(Box::new(done.clone()), items, *place)
+        let mut done = Box::new(done.clone());
+        if !done.kept {
+            done.result = ObjectText::default();
+        }
+        Step::Done(done, items, *place)
     }
 
     /// Whether a resumed run sent a task, and had its result, if one of them had several processes.
@@ -175,7 +181,7 @@ impl Replay {
         matches!(self.sent_before(at, host), Some(SentBefore::Unknown { repeats: false, .. }))
     }
 
-    /// Items of a completed loop, or the reason why they cannot be restored.
+    /// Items of a completed loop, with results if a later task may read them; or the reason why they cannot be restored.
     fn items_of(&self, done: &Done) -> Result<Vec<ItemDone>, Withheld> {
         let Some(count) = done.items.filter(|count| *count > 0) else { return Ok(Vec::new()) };
         let known = self.items.get(&(done.at.clone(), done.host.clone()));
@@ -188,7 +194,11 @@ impl Replay {
             {
                 return Err(reason);
             }
-            items.push(item.clone());
+            let mut item = item.clone();
+            if !done.kept {
+                item.result = ObjectText::default();
+            }
+            items.push(item);
         }
         Ok(items)
     }

@@ -325,7 +325,8 @@ fn outcomes(journal: &Journal, done: &[&Done], started: u64, budget: &mut Budget
         let own: Vec<&ItemDone> = own.into_iter().flat_map(|items| items.values().copied()).collect();
         let play = plays.get(&one.at.play).copied().unwrap_or_default();
         let mut outcome = Outcome::of(one, &own, play, started, budget);
-        outcome.arguments = arguments.get(&(&one.at, one.host.as_str())).map(|args| budget.arguments(args));
+        outcome.arguments =
+            arguments.get(&(&one.at, one.host.as_str())).map(|args| budget.short(args.as_str().to_owned()));
         found.push((index, outcome));
     }
     found.sort_by_key(|(index, _)| *index);

@@ -157,6 +157,7 @@ impl Outcome {
         let (task, place) = place::split(&done.at.task);
         let shown = items.iter().take(ITEMS);
         let is_loop = done.items.is_some_and(|count| count > 0);
+        let result = done.result.read();
         Outcome {
             host: budget.short(done.host.clone()),
             play: budget.short(play.to_owned()),
@@ -172,11 +173,11 @@ impl Outcome {
             start: done.start,
             took: done.took,
             restored: done.start.is_some_and(|start| start < started),
-            message: message_of(status, &done.result, budget),
+            message: message_of(status, &result, budget),
             excerpt: done.report.as_deref().and_then(excerpt).map(|text| budget.named(text)),
             arguments: None,
-            texts: if is_loop { Vec::new() } else { budget.texts(&done.result, status.is_bad()) },
-            diff: budget.diff(&done.result),
+            texts: if is_loop { Vec::new() } else { budget.texts(&result, status.is_bad()) },
+            diff: budget.diff(&result),
             withheld: done.withheld.map(Withheld::reason),
             notify: done.notify.iter().take(ITEMS).map(|name| budget.short(name.clone())).collect(),
             items: shown.map(|item| Item::of(item, budget)).collect(),
@@ -191,14 +192,15 @@ const ITEMS: usize = 500;
 impl Item {
     fn of(item: &ItemDone, budget: &mut Budget) -> Item {
         let status = Kind::of(item.status, false);
+        let result = item.result.read();
         Item {
-            label: budget.short(label(&item.result, item.index)),
+            label: budget.short(label(&result, item.index)),
             status,
             start: item.start,
             took: item.took,
-            message: message_of(status, &item.result, budget),
-            texts: budget.texts(&item.result, status.is_bad()),
-            diff: budget.diff(&item.result),
+            message: message_of(status, &result, budget),
+            texts: budget.texts(&result, status.is_bad()),
+            diff: budget.diff(&result),
             withheld: item.withheld.map(Withheld::reason),
         }
     }

@@ -106,11 +106,6 @@ impl Budget {
         self.cut(text, FAILED, Kept::Beginning).0
     }
 
-    /// Arguments of a task as JSON.
-    pub(super) fn arguments(&mut self, args: &Map<String, Value>) -> String {
-        self.short(Value::Object(args.clone()).to_string())
-    }
-
     /// Texts of a result: all keys with information, then the output of programs.
     pub(super) fn texts(&mut self, result: &Map<String, Value>, failed: bool) -> Vec<Text> {
         let limit = if failed { FAILED } else { OTHER };

@@ -146,7 +146,7 @@ fn failure(done: &Done, kind: Kind) -> Json {
     let (task, place) = split(&done.at.task);
     let text = match (&done.result, done.withheld) {
         (result, Some(withheld)) if result.is_empty() => withheld.reason().to_owned(),
-        (result, _) => message(result),
+        (result, _) => message(&result.read()),
     };
     let mut map = Map::new();
     map.insert("status".to_owned(), kind.word().into());

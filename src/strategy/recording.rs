@@ -331,7 +331,8 @@ impl TaskOnHost {
     ) -> Option<ItemOutcome> {
         let recorder = self.shared.recorder()?;
         let done = recorder.restored_item(self.place.as_ref()?, &self.host, index)?;
-        if done.result.get(loop_var) != Some(&windlass_template::to_json(item)) || !is_of_task(&done.action, &self.task)
+        if done.result.get(loop_var).as_ref() != Some(&windlass_template::to_json(item))
+            || !is_of_task(&done.action, &self.task)
         {
             return None;
         }
@@ -433,14 +434,14 @@ struct Stored {
 impl From<Done> for Stored {
     fn from(done: Done) -> Stored {
         let Done { action, result, exact, origins, status, .. } = done;
-        Stored { action, fields: result, exact, origins, status }
+        Stored { action, fields: result.read(), exact: exact.read(), origins, status }
     }
 }
 
 impl From<ItemDone> for Stored {
     fn from(item: ItemDone) -> Stored {
         let ItemDone { action, result, exact, origins, status, .. } = item;
-        Stored { action, fields: result, exact, origins, status }
+        Stored { action, fields: result.read(), exact: exact.read(), origins, status }
     }
 }
 

@@ -172,6 +172,30 @@ fn large_results_that_nothing_reads_are_not_kept_until_all_hosts_are_done() {
     assert!(peak < 350, "20 results of 30 MB took {peak} MiB of memory");
 }
 
+#[test]
+fn journal_of_long_lists_takes_about_its_size_of_memory() {
+    let list = "{{ ('[' ~ (['1'] * 400000) | join(',') ~ ']') | from_json }}";
+    let tasks = format!(
+        "    - set_fact: {{list: \"{list}\"}}\n    - set_fact: {{\"list_{{{{ item }}}}\": \"{{{{ list }}}}\"}}\n      \
+         loop: [1, 2, 3]\n    - command: test -e mended\n"
+    );
+    let files = directory(&[("site.yml", &playbook(&tasks))]);
+    let state = files.path().join("state");
+    let windlass = |words: &[&str]| {
+        let mut command = windlass(files.path());
+        peak_of(command.env("WINDLASS_JOURNAL_DIR", &state).args(words))
+    };
+    let (run, code, said) = windlass(&["playbook", "site.yml"]);
+    assert_eq!(code, Some(2), "{said}");
+    let (report, code, said) = windlass(&["report", "--format", "markdown"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(report < 150, "a report of 3.2 MB took {report} MiB of memory");
+    fs::write(files.path().join("mended"), "").unwrap();
+    let (resumed, code, said) = windlass(&["playbook", "site.yml", "--resume"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(resumed < run + 80, "the run took {run} MiB of memory, and {resumed} MiB when it was resumed");
+}
+
 /// Runs a command. Returns the peak of its resident memory in MiB, its exit code and its output.
 fn peak_of(command: &mut Command) -> (u64, Option<i32>, String) {
     let mut child = command.spawn().unwrap();

@@ -163,9 +163,11 @@ impl Explainer<'_> {
 }
 
 /// Arguments that a run sent to a host for a task, masked; of a loop, the first item's.
-fn sent<'j>(journal: &'j Journal, done: &Done) -> Option<&'j Map<String, Json>> {
+fn sent(journal: &Journal, done: &Done) -> Option<Map<String, Json>> {
     journal.records.iter().find_map(|record| match record {
-        Record::Sent(sent) if sent.at == done.at && sent.host == done.host && !sent.args.is_empty() => Some(&sent.args),
+        Record::Sent(sent) if sent.at == done.at && sent.host == done.host && !sent.args.is_empty() => {
+            Some(sent.args.read())
+        }
         _ => None,
     })
 }

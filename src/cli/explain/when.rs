@@ -373,10 +373,8 @@ pub(super) fn of_run(done: &Done) -> String {
         () if status.changed => "it ran and changed the host",
         () => "it ran and changed nothing",
     };
-    let condition = done
-        .result
-        .get("false_condition")
-        .map(|condition| condition.as_str().map_or_else(|| condition.to_string(), str::to_owned));
+    let condition = done.result.get("false_condition");
+    let condition = condition.map(|condition| condition.as_str().map_or_else(|| condition.to_string(), str::to_owned));
     match condition {
         Some(condition) => format!("{word}, because `{}` was false", one_line(&condition)),
         None => word.to_owned(),

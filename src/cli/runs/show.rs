@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use indexmap::IndexSet;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{rerun, result};
 use crate::error::{Error, Result, did_you_mean};
-use crate::journal::{At, Done, ItemDone, Journal, Ledger, Record, RunFile, State, Withheld};
+use crate::journal::{At, Done, ItemDone, Journal, Ledger, ObjectText, Record, RunFile, State, Withheld};
 use crate::output::{Printer, clipped, first_line, table};
 use crate::report::{Kind, item_label, to_second};
 use crate::settings::Color;
@@ -61,7 +61,7 @@ pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, p
     let done: HashMap<(&str, &At), &Done> =
         journal.outcomes().into_iter().map(|done| ((done.host.as_str(), &done.at), done)).collect();
     let mut items: HashMap<(&str, &At), Vec<&ItemDone>> = HashMap::new();
-    let mut args: HashMap<(&str, &At), &Map<String, Value>> = HashMap::new();
+    let mut args: HashMap<(&str, &At), &ObjectText> = HashMap::new();
     let mut order: IndexSet<(&str, &At)> = IndexSet::new();
     for record in &journal.records {
         let key: (&str, &At) = match record {
@@ -84,18 +84,16 @@ pub(super) fn tasks(journal: &Journal, host: Option<&str>, task: Option<&str>, p
         return Err(nothing(journal, host, task));
     }
     let line = |text: String| printer.line(&text, Color::Plain);
-    let json = |fields: &Map<String, Value>| Value::Object(fields.clone()).to_string();
-    let result = |result: &Map<String, Value>, withheld: Option<Withheld>| match withheld.filter(|_| result.is_empty())
-    {
+    let result = |result: &ObjectText, withheld: Option<Withheld>| match withheld.filter(|_| result.is_empty()) {
         Some(why) => why.reason().to_owned(),
-        None => json(result),
+        None => result.as_str().to_owned(),
     };
     for key in order {
         let how = done.get(&key).map_or("no answer", |done| Kind::of(done.status, done.rescuable).word());
         line(format!("{}: {}: {how}", key.0, key.1.task));
-        args.get(&key).into_iter().for_each(|args| line(format!("  arguments  {}", json(args))));
+        args.get(&key).into_iter().for_each(|args| line(format!("  arguments  {}", args.as_str())));
         for item in items.get(&key).into_iter().flatten() {
-            let label = item_label(&item.result, item.index);
+            let label = item_label(&item.result.read(), item.index);
             line(format!("  item {label}  {}", result(&item.result, item.withheld)));
         }
         let whole = done.get(&key).filter(|done| done.items.is_none());
@@ -162,7 +160,7 @@ fn failures(journal: &Journal) -> Vec<String> {
         let how = if kind.is_failure() { String::new() } else { format!(" ({})", kind.word()) };
         let message = match items.get(&(done.host.as_str(), &done.at)) {
             Some(item) => {
-                let label = item_label(&item.result, item.index);
+                let label = item_label(&item.result.read(), item.index);
                 format!("item {label}: {}", message(&item.result, item.withheld))
             }
             None => message(&done.result, done.withheld),
@@ -172,10 +170,10 @@ fn failures(journal: &Journal) -> Vec<String> {
     lines
 }
 
-fn message(result: &Map<String, Value>, withheld: Option<Withheld>) -> String {
+fn message(result: &ObjectText, withheld: Option<Withheld>) -> String {
     match withheld.filter(|_| result.is_empty()) {
         Some(why) => why.reason().to_owned(),
-        None => clipped(&first_line(&Value::Object(result.clone())), MESSAGE),
+        None => clipped(&first_line(&Value::Object(result.read())), MESSAGE),
     }
 }
 

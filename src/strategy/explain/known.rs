@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use windlass_template::{Value, Variable};
 use windlass_yaml::Node;
 
 use super::{Entered, Include, Listed};
 use crate::error::Result;
-use crate::journal::{At, Done, ItemDone, Journal, Record, Withheld};
+use crate::journal::{At, Done, ItemDone, Journal, ObjectText, Record, Withheld};
 use crate::outcome::{FactNames, HostFacts, InventoryChange, NewGroup, NewHost, truth};
 use crate::playbook::{Play, Task, label};
 use crate::strategy::recording;
@@ -195,10 +195,11 @@ const LEFT_OUT: &str = "a fact that the journal of the run leaves out";
 
 /// Applies an effect of a journal, which is data: names that are not texts are ignored, and facts pass the checks of a
 /// host's answer.
-fn effect(world: &mut Arc<World>, host: &str, delegate: Option<&str>, effect: &Map<String, Json>) -> Result<()> {
+fn effect(world: &mut Arc<World>, host: &str, delegate: Option<&str>, effect: &ObjectText) -> Result<()> {
     if effect.is_empty() {
         return Ok(());
     }
+    let effect = effect.read();
     let text = |json: &Json| json.as_str().filter(|text| !text.contains(MASK)).map(str::to_owned);
     let texts = |json: Option<&Json>| -> Vec<String> {
         json.and_then(Json::as_array).into_iter().flatten().filter_map(text).collect()
@@ -271,14 +272,14 @@ pub fn setters(tasks: &[Listed], name: &str) -> Vec<(Arc<Task>, &'static str)> {
 pub fn set_in_run(journal: &Journal, (task, how): (&Arc<Task>, &str), host: &str, name: &str) -> Option<Json> {
     let done = outcome(journal, task, host).filter(|done| done.withheld.is_none_or(|why| why == Withheld::Masked))?;
     if how == "register" {
-        return (!done.result.is_empty()).then(|| Json::Object(done.result.clone()));
+        return (!done.result.is_empty()).then(|| Json::Object(done.result.read()));
     }
     let of_items = journal.records.iter().filter_map(|record| match record {
         Record::Item(item) if item.at == done.at && item.host == done.host => Some(&item.result),
         _ => None,
     });
     let set = std::iter::once(&done.result).chain(of_items);
-    set.filter_map(|result| result.get("ansible_facts")?.get(name)).next_back().cloned()
+    set.filter_map(|result| result.get("ansible_facts")?.get(name).cloned()).next_back()
 }
 
 /// Last outcome of a task on a host in a run.
