@@ -85,13 +85,15 @@ fn small_facts(facts: impl Iterator<Item = (Value, Value)>, secrets: &Secrets) -
 /// Serialises a result with every secret masked, in keys, texts and numbers.
 pub(super) struct Fields<'a> {
     result: &'a TaskResult,
+    /// Whether it is a loop's, whose items have records of their own.
+    looped: bool,
     secrets: &'a Secrets,
     masked: Cell<bool>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(result: &'a TaskResult, secrets: &'a Secrets) -> Fields<'a> {
-        Fields { result, secrets, masked: Cell::new(false) }
+    pub(super) fn new(result: &'a TaskResult, looped: bool, secrets: &'a Secrets) -> Fields<'a> {
+        Fields { result, looped, secrets, masked: Cell::new(false) }
     }
 
     /// Whether serialisation met a secret.
@@ -115,8 +117,7 @@ impl Serialize for Fields<'_> {
         // No task can read the arguments.
         for (key, value) in self.result.iter().filter(|(key, _)| &***key != "invocation") {
             let name = mask(key).map_or(Cow::Borrowed(&**key), Cow::Owned);
-            if &**key == "results" && is_loop(self.result) {
-                // Items have their own records.
+            if &**key == "results" && self.looped {
                 map.serialize_entry(&name, &())?;
             } else if let Some(words) = self.words(key, value) {
                 self.masked.set(true);
@@ -130,10 +131,10 @@ impl Serialize for Fields<'_> {
 }
 
 /// JSON text of the values that JSON lacks, by name, in a form that keeps them; empty if there are none. The result
-/// must contain no secret.
-pub(super) fn exact(result: &TaskResult) -> Result<String, Withheld> {
+/// must contain no secret. Items of a loop have records of their own.
+pub(super) fn exact(result: &TaskResult, looped: bool) -> Result<String, Withheld> {
     let is_kept = |(key, value): &(&Arc<str>, &Value)| {
-        let is_recorded = &***key != "invocation" && !(&***key == "results" && is_loop(result));
+        let is_recorded = &***key != "invocation" && !(&***key == "results" && looped);
         is_recorded && !windlass_template::is_json(value)
     };
     let entries = result.iter().filter(is_kept).map(|(key, value)| (key.to_string(), to_exact(value)));
@@ -274,15 +275,6 @@ fn hide(value: &mut Json) {
     }
 }
 
-/// Whether `results` contains the items of a loop.
-fn is_loop(result: &TaskResult) -> bool {
-    result.get("results").is_some_and(|results| {
-        results.try_iter().is_ok_and(|mut items| {
-            items.next().is_some_and(|first| first.get_attr("ansible_loop_var").is_ok_and(|name| !name.is_undefined()))
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -295,7 +287,7 @@ mod tests {
         secrets.add("pa\"ss\\word");
         let nested = windlass_template::from_json(&json!([{"b": "x pa\"ss\\word y"}]));
         let result = TaskResult::new().with("a", nested).with("n", 1);
-        let fields = Fields::new(&result, &secrets);
+        let fields = Fields::new(&result, false, &secrets);
         assert_eq!(serde_json::to_value(&fields).unwrap(), json!({"a": [{"b": "x ******** y"}], "n": 1}));
         assert!(fields.is_masked());
     }
@@ -347,7 +339,7 @@ mod tests {
         secrets.add("correct horse battery");
         let command = windlass_template::from_json(&json!(["login", "correct", "horse", "battery"]));
         let result = TaskResult::new().with("cmd", command);
-        let fields = Fields::new(&result, &secrets);
+        let fields = Fields::new(&result, false, &secrets);
         let masked = json!({"cmd": ["login", "********", "********", "********"]});
         assert_eq!(serde_json::to_value(&fields).unwrap(), masked);
         assert!(fields.is_masked());

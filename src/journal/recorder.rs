@@ -531,7 +531,7 @@ impl Recorder {
         line.field("index", &u32::try_from(index).unwrap_or(u32::MAX));
         line.field("action", &*self.action(action));
         line.field("status", &status(&part.0, false));
-        let withheld = self.result(&mut line, action, &part.0, no_log);
+        let withheld = self.result(&mut line, action, &part.0, (false, no_log));
         line.option("delegate", delegate);
         line.option("withheld", withheld.or(lost));
         line.text("effect", &self.effect(action, &part.0, no_log));
@@ -568,7 +568,7 @@ impl Recorder {
         line.flags(&[("once", once), ("handler", handler), ("rescuable", rescuable), ("kept", kept || rescued)]);
         line.option("items", looped.then(|| u32::try_from(outcome.parts.len()).unwrap_or(u32::MAX)));
         line.list("notify", &self.masked(&outcome.notify));
-        let withheld = self.result(&mut line, &outcome.action, &outcome.result, no_log);
+        let withheld = self.result(&mut line, &outcome.action, &outcome.result, (looped, no_log));
         line.option("delegate", delegate);
         line.flags(&[("delegate_facts", outcome.delegate_facts)]);
         line.option("withheld", withheld.or(lost));
@@ -644,7 +644,13 @@ impl Recorder {
     }
 
     /// Adds a masked result to a record, unless it is withheld. Returns the reason if it is incomplete.
-    fn result(&self, line: &mut Line, action: &str, result: &TaskResult, no_log: bool) -> Option<Withheld> {
+    fn result(
+        &self,
+        line: &mut Line,
+        action: &str,
+        result: &TaskResult,
+        (looped, no_log): (bool, bool),
+    ) -> Option<Withheld> {
         if crate::builtin::is_repeated_on_resume(action) || result.is_predicted() {
             return Some(Withheld::Again);
         }
@@ -662,11 +668,11 @@ impl Recorder {
         if action == "set_fact" && !result.get("ansible_facts").is_none_or(windlass_template::is_exact) {
             return Some(Withheld::Again);
         }
-        let exact = match mask::exact(result) {
+        let exact = match mask::exact(result, looped) {
             Ok(exact) => exact,
             Err(reason) => return Some(reason),
         };
-        let fields = mask::Fields::new(result, &self.secrets);
+        let fields = mask::Fields::new(result, looped, &self.secrets);
         if let Err(reason) = line.limited("result", &fields, limit::RESULT) {
             return Some(reason);
         }

@@ -71,6 +71,19 @@ fn values_that_json_lacks_are_restored_as_they_were() {
 }
 
 #[test]
+fn module_answer_that_looks_like_a_loops_is_restored_whole() {
+    let answer = r#"{"changed": false, "results": [{"ansible_loop_var": "item", "item": 1, "word": "kept"}]}"#;
+    let tasks =
+        "    - own:\n      register: answer\n    - command: echo {{ item }}\n      loop: [x]\n      register: looped\n";
+    let project = Project::new(&(head("") + tasks + &around_a_failure(&["answer", "looped"])));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.write("library/own", &format!("#!/bin/sh\n# WANT_JSON\necho '{answer}'\n"));
+    let [before, after] = stopped_and_resumed(&project, &[]);
+    assert!(before.contains("'word': 'kept'"), "{before}");
+    assert_eq!(before, after);
+}
+
+#[test]
 fn file_of_the_limit_with_other_hosts_is_refused() {
     let project = Project::new(&(head("") + &step("one") + &until("mended")));
     project.write("some", "a\n");
