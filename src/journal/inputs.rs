@@ -198,8 +198,9 @@ impl Inputs<'_> {
     /// Hosts, groups and variables that programs have made for the inventory, hashed with the salt of a journal. Empty
     /// if all come from files, whose hashes the journal has.
     pub(crate) fn hashed_hosts(&self, salt: &str) -> String {
-        let made = |source: &String| is_made_by_program(Path::new(source));
-        let Some(inventory) = self.inventory.filter(|_| self.sources().iter().any(made)) else { return String::new() };
+        let Some(inventory) = self.inventory.filter(|inventory| inventory.is_made_by_program()) else {
+            return String::new();
+        };
         let mut hash = Sha256::new();
         let mut add = |text: &str| add_part(&mut hash, text);
         add(salt);
@@ -284,22 +285,6 @@ pub(crate) fn list_inventory(inventory: &Inventory, add: &mut dyn FnMut(&str)) {
         group.variables().iter().for_each(|(key, node)| add(&format!("{}={}", key.to_text(), node.to_json())));
         inventory.direct_hosts_of_group(group.name()).into_iter().for_each(|host| add(host.name()));
     }
-}
-
-/// Whether an inventory source, or a file of a source that is a directory, is a script or the configuration of a
-/// plugin. A pipe is written by a program, too.
-fn is_made_by_program(source: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    if std::fs::metadata(source).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return true;
-    }
-    let mut files = BTreeSet::new();
-    files_below(source, DEPTH, &mut files);
-    files.iter().any(|file| {
-        let is_script = std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o111 != 0);
-        let names_a_plugin = |text: String| text.lines().any(|line| line.starts_with("plugin:"));
-        is_script || windlass_bounds::read_text(file).is_ok_and(names_a_plugin)
-    })
 }
 
 /// Login name of this process by the local table, or its number.

@@ -549,6 +549,30 @@ fn changed_answer_of_an_inventory_script_is_refused() {
 }
 
 #[test]
+fn changed_answer_of_a_plugin_is_refused_however_its_file_is_written() {
+    let value = "\"lookup('pipe', 'cat FOLDER/word')\"";
+    let project = Project::new(&(head("") + &step("one") + &until("mended")));
+    project.write("hosts", "a ansible_connection=local\n");
+    for text in [
+        format!("'plugin': constructed\ncompose: {{word: {value}}}\n"),
+        format!("\"plugin\": constructed\ncompose: {{word: {value}}}\n"),
+        format!("{{plugin: constructed, compose: {{word: {value}}}}}\n"),
+    ] {
+        let words = ["-i", "hosts", "-i", "made.yml", "play.yml"];
+        project.write("made.yml", &text);
+        project.write("word", "red");
+        let _ = fs::remove_file(project.path("mended"));
+        project.play(&words).ends(2);
+        project.write("mended", "");
+        project.write("word", "blue");
+        let resume = [&["--resume"], &words[..]].concat();
+        project.play(&resume).ends(5).has("a program of the inventory reports other hosts, groups or variables");
+        project.write("word", "red");
+        project.play(&resume).ends(0);
+    }
+}
+
+#[test]
 fn changed_source_that_another_source_includes_is_refused() {
     let project = Project::new(&(head("") + "    - command: test -e FOLDER/mended\n"));
     project.write("whole/site", "[some]\nc ansible_connection=local\n");

@@ -314,6 +314,7 @@ impl Loader<'_> {
             }
             match (plugin.read)(self, &mut source) {
                 Ok(true) => {
+                    self.inventory.made_by_program |= source.is_made_by_program();
                     self.processed(&source.text);
                     return Ok(true);
                 }

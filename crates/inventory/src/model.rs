@@ -134,6 +134,8 @@ pub struct Inventory {
     pub(crate) source_directories: Vec<PathBuf>,
     /// Sources that other sources include.
     pub(crate) included: Vec<String>,
+    /// Whether a program or a plugin has made hosts, groups or variables.
+    pub(crate) made_by_program: bool,
     pub(crate) playbook_directory: Option<PathBuf>,
     pub(crate) files: Arc<VariableFiles>,
     /// Cached layers of hosts, by the groups that directly contain them.
@@ -161,6 +163,7 @@ impl Clone for Inventory {
             implicit: self.implicit.clone(),
             source_directories: self.source_directories.clone(),
             included: self.included.clone(),
+            made_by_program: self.made_by_program,
             playbook_directory: self.playbook_directory.clone(),
             files: Arc::clone(&self.files),
             group_layers: Mutex::default(),
@@ -190,6 +193,7 @@ impl Inventory {
             implicit: LOCALHOST_NAMES.map(implicit_localhost).to_vec(),
             source_directories: Vec::new(),
             included: Vec::new(),
+            made_by_program: false,
             playbook_directory: None,
             files,
             group_layers: Mutex::default(),
@@ -277,6 +281,11 @@ impl Inventory {
     /// Sources that the given sources include (`windlass.group`): paths, or lists of hosts.
     pub fn included_sources(&self) -> &[String] {
         &self.included
+    }
+
+    /// Whether a source was a script, a pipe or the configuration of a plugin, so that no file has all that it gave.
+    pub fn is_made_by_program(&self) -> bool {
+        self.made_by_program
     }
 
     /// The directories whose `group_vars` and `host_vars` are read, in the order of the sources.

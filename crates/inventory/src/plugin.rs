@@ -86,6 +86,13 @@ impl Candidate {
         self.path.is_file() && (is_executable(&self.path) || has_interpreter(&self.path))
     }
 
+    /// Whether a source that has been read is a script, the configuration of a plugin, or a pipe.
+    pub(crate) fn is_made_by_program(&self) -> bool {
+        let is_configuration = self.document.as_ref().is_some_and(|document| document.get("plugin").is_some());
+        let is_pipe = std::fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
+        is_configuration || is_pipe || self.is_script()
+    }
+
     pub(crate) fn extension_is(&self, extensions: &[&str]) -> bool {
         let extension = self.path.extension().map(|extension| extension.to_string_lossy()).unwrap_or_default();
         self.is_file() && extensions.contains(&&*extension)
