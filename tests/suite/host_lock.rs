@@ -538,6 +538,33 @@ fn held() -> Vec<String> {
 }
 
 #[test]
+fn file_whose_file_system_has_no_locks_is_edited_with_one_warning() {
+    if !windlass_testing::has_all(&["root", "strace"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let edit = |name: &str| {
+        fs::write(path(name), "").unwrap();
+        fs::set_permissions(path(name), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        format!("    - lineinfile: {{path: {}, line: added}}\n", path(name).display())
+    };
+    let tasks = edit("one") + &edit("two");
+    fs::write(path("play.yml"), format!("- hosts: all\n  gather_facts: false\n  tasks:\n{tasks}")).unwrap();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK"]);
+    command.arg("-P").arg(path("one")).arg("-P").arg(path("two"));
+    command.arg(env!("CARGO_BIN_EXE_windlass")).args(["playbook", "-i", "a,", "-c", "local", "play.yml"]);
+    command.current_dir(folder.path()).env("HOME", folder.path()).env("COLUMNS", "1000").env("NO_COLOR", "1");
+    let output = command.env_remove("ANSIBLE_CONFIG").stdin(Stdio::null()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains(&format!("a: {} is edited without a lock", path("one").display())), "{errors}");
+    assert_eq!(errors.matches("without a lock").count(), 1, "{errors}");
+    assert_eq!(fs::read_to_string(path("two")).unwrap(), "added\n");
+}
+
+#[test]
 fn processes_of_one_run_share_its_lock() {
     if !in_own_namespace("processes_of_one_run_share_its_lock") {
         return;

@@ -8,6 +8,7 @@
 
 use std::{
     path::Path,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -25,6 +26,9 @@ use crate::{Failure, Host};
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Time to wait for another user's task. Whoever can read the file can hold that lock for as long as they like.
 const OTHER_USER: Duration = Duration::from_secs(10);
+
+/// Whether this executor has warned of a file that cannot be locked.
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Exclusive access to a file among all executors. Dropping it releases the file.
 pub(crate) struct FileLock {
@@ -88,7 +92,8 @@ impl Drop for Held {
     }
 }
 
-/// Locks a file that other users than root can write or replace. After the time limit, the edit goes on with a warning.
+/// Locks a file that other users than root can write or replace. After the time limit, the edit goes on with a warning;
+/// so it does if the file system has no locks.
 fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<OwnedFd>, Failure> {
     let deadline = Instant::now() + limit;
     while let Some(file) = opened(path) {
@@ -107,8 +112,17 @@ fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<Owned
                 ));
                 break;
             }
-            // The file system has no locks.
-            Err(_) => break,
+            Err(error) => {
+                // A run would repeat this for each file there.
+                if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+                    host.warn(format!(
+                        "{} is edited without a lock, and so are other files there: the file system refused it ({error}). \
+                         Another user's process may edit them at the same time.",
+                        path.display()
+                    ));
+                }
+                break;
+            }
         }
     }
     Ok(None)
