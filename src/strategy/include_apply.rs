@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 use super::display::{Part, Shown};
 use super::execute::TaskOnHost;
 use super::include_request::{self, Asked, Included, Loaded, Wanted};
-use super::play::Batch;
+use super::play::{Batch, IncludedHandler};
 use super::store::registered;
 use crate::error::{Error, Result};
 use crate::outcome::{HostOutcome, TaskResult};
@@ -40,7 +40,7 @@ impl Batch {
             let Asked { wanted, result, looped } = on_host.wanted();
             // When items of a loop fail, the others are still included.
             if wanted.is_empty() || result.failed() {
-                self.without_include(&on_host, result, looped);
+                self.without_include(&on_host, result, looped, once);
             } else {
                 on_host.display().show_include(&result, on_host.shown(Part::whole(looped)));
                 self.register(&on_host, &result);
@@ -91,7 +91,7 @@ impl Batch {
             let whole = Arc::new(Block::plain(&task.frame, body));
             if let Some(run) = self.hosts.get_mut(host).filter(|run| !run.out) {
                 match task.handler {
-                    true => run.enter_handler(task.id, whole),
+                    true => run.enter_handler(IncludedHandler { id: task.id, once }, whole),
                     false => run.cursor.enter(whole),
                 }
             }
@@ -146,11 +146,11 @@ impl Batch {
     }
 
     /// Handles a host that includes nothing: its condition is false, or it failed.
-    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool) {
+    fn without_include(&mut self, on_host: &TaskOnHost, result: TaskResult, looped: bool, once: bool) {
         let ignored = is_ignored(on_host, &result);
         on_host.display().show(&result, Shown { ignored, ..on_host.shown(Part::whole(looped)) });
         self.register(on_host, &result);
-        self.without(on_host, result);
+        self.without(on_host, result, once);
     }
 
     fn register(&mut self, on_host: &TaskOnHost, result: &TaskResult) {
@@ -161,12 +161,12 @@ impl Batch {
         self.world = Arc::new(world);
     }
 
-    /// Counts and applies a result that no action produced.
-    pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult) {
+    /// Counts and applies a result that no action produced, on one host for all if `once`.
+    pub(super) fn without(&mut self, on_host: &TaskOnHost, result: TaskResult, once: bool) {
         let ignored = is_ignored(on_host, &result);
         let outcome = outcome(on_host, result, ignored);
         self.count(&on_host.task, &outcome);
-        self.handler_done(&on_host.task, &outcome, None);
+        self.handler_done(&on_host.task, &outcome, once, false);
         self.follow(&on_host.task, &outcome);
     }
 }

@@ -98,7 +98,7 @@ impl Batch {
                 Err(failure) => {
                     let result = failure.into_result(self.shared.run.settings.compat);
                     on_host.display().show(&result, on_host.shown(Part::Task));
-                    self.without(&on_host, result);
+                    self.without(&on_host, result, false);
                 }
             }
         }

@@ -35,8 +35,8 @@ pub(super) struct HostRun {
     pub(super) restored: HashMap<u64, usize>,
     /// Notifications being flushed, with the ids of their handlers that have not run.
     pub(super) flushing: IndexMap<String, HashSet<u64>>,
-    /// Id of the handler that is an include and whose tasks run.
-    pub(super) included: Option<u64>,
+    /// The handler that is an include and whose tasks run.
+    pub(super) included: Option<IncludedHandler>,
     /// Step that the host waits at.
     pub(super) pending: Option<Step>,
     /// Last position that the host has passed.
@@ -45,6 +45,15 @@ pub(super) struct HostRun {
     pub(super) out: bool,
     /// The play ended for the host without a failure.
     pub(super) ended: bool,
+}
+
+/// A handler that is an include.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IncludedHandler {
+    /// Id of the handler.
+    pub(super) id: u64,
+    /// Whether it runs on one host for all.
+    pub(super) once: bool,
 }
 
 impl HostRun {
@@ -98,19 +107,19 @@ impl HostRun {
 
     /// Place of the restored outcome that notified a handler, or the handler whose tasks are included.
     pub(super) fn restored(&self, task: &Task) -> Option<usize> {
-        let included = || self.restored.get(&self.included?);
+        let included = || self.restored.get(&self.included?.id);
         self.restored.get(&task.id).or_else(included).copied()
     }
 
     /// Continues with the tasks of a handler that is an include.
-    pub(super) fn enter_handler(&mut self, handler: u64, tasks: Arc<Block>) {
+    pub(super) fn enter_handler(&mut self, handler: IncludedHandler, tasks: Arc<Block>) {
         self.included.get_or_insert(handler);
         self.cursor.enter_handler(tasks);
     }
 
     /// The handler whose included tasks have run without a failure that ended it, once. The host itself may have failed
     /// before, and its handlers run all the same.
-    pub(super) fn take_included(&mut self) -> Option<u64> {
+    pub(super) fn take_included(&mut self) -> Option<IncludedHandler> {
         if self.cursor.take_handler_failed() {
             // It stays pending.
             self.included = None;

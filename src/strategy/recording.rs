@@ -10,9 +10,8 @@ use windlass_template::{Context, Origin, Value, from_exact, from_json};
 
 use super::execute::{Shared, TaskOnHost};
 use super::one_item::ItemOutcome;
-use super::play::{Batch, HostRun};
+use super::play::{Batch, HostRun, IncludedHandler};
 use super::shard::is_template;
-use super::task::Started;
 use crate::action::{ActionContext, Failure};
 use crate::builtin;
 use crate::error::{Error, Result};
@@ -122,7 +121,7 @@ impl Batch {
         for (host, _) in hosts.iter().zip(&recorded).filter(|(_, recorded)| recorded.outcome.is_none()) {
             // The tasks behind it in an included handler run too.
             if let Some(run) = self.hosts.get_mut(host)
-                && let Some(handler) = run.included
+                && let Some(IncludedHandler { id: handler, .. }) = run.included
             {
                 run.restored.remove(&handler);
             }
@@ -183,14 +182,12 @@ impl Batch {
 
     /// Records a handler's outcome, and settles notifications whose handlers have all run. One that runs once has run
     /// for all hosts that have reached it. An include that has no tasks was not started.
-    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome, started: Option<&Started>) {
+    pub(super) fn handler_done(&mut self, task: &Arc<Task>, outcome: &HostOutcome, once: bool, is_restored: bool) {
         let Some(recorder) = self.shared.recorder().filter(|_| task.handler) else { return };
         let went_well = !outcome.result.is_unreachable() && !outcome.result.failed();
         if !went_well && !outcome.ignored {
             return;
         }
-        let is_restored = started.is_some_and(|started| started.replayed.contains_key(&outcome.host));
-        let once = started.is_some_and(|started| started.once);
         let settle = |host: &Arc<str>, run: &mut HostRun| {
             run.settle((recorder, &self.key), host, Settled { handler: Some(task.id), is_restored });
         };
@@ -207,7 +204,14 @@ impl Batch {
     /// Settles handlers that are includes, and on hosts that finished their handlers without a failure all of them.
     pub(super) fn settle_handlers(&mut self) {
         let Some(recorder) = self.shared.recorder() else { return };
-        self.hosts.iter_mut().for_each(|(host, run)| run.settle_included((recorder, &self.key), host));
+        let journal = (recorder, &self.key);
+        let done: Vec<_> = self.hosts.iter_mut().filter_map(|(host, run)| run.settle_included(journal, host)).collect();
+        // Hosts that have failed are not through, but such a handler has run for them as well.
+        for handler in done.into_iter().filter(|handler| handler.once) {
+            for (host, run) in self.hosts.iter_mut().filter(|(_, run)| !run.notified.contains(&handler.id)) {
+                run.settle_one(journal, host, handler.id);
+            }
+        }
     }
 
     /// The same for one host.
@@ -220,20 +224,27 @@ impl Batch {
 }
 
 impl HostRun {
-    fn settle_included(&mut self, journal: (&Recorder, &PlayKey), host: &str) {
+    /// Settles the handler whose included tasks have run, and returns it. On a host that is through, settles all.
+    fn settle_included(&mut self, journal: (&Recorder, &PlayKey), host: &str) -> Option<IncludedHandler> {
         let included = self.take_included();
         if self.flushing.is_empty() {
-            return;
+            return included;
         }
         let is_replaying = journal.0.is_replaying(host);
         if let Some(handler) = included {
-            let is_restored = is_replaying || self.restored.contains_key(&handler);
-            self.settle(journal, host, Settled { handler: Some(handler), is_restored });
+            self.settle_one(journal, host, handler.id);
         }
         let is_through = !self.out && !self.ended && !self.cursor.is_in_handlers() && !self.cursor.is_failing();
         if is_through {
             self.settle(journal, host, Settled { handler: None, is_restored: is_replaying });
         }
+        included
+    }
+
+    /// Settles a handler that is an include.
+    fn settle_one(&mut self, journal: (&Recorder, &PlayKey), host: &str, handler: u64) {
+        let is_restored = journal.0.is_replaying(host) || self.restored.contains_key(&handler);
+        self.settle(journal, host, Settled { handler: Some(handler), is_restored });
     }
 
     /// Notifications that wait for this handler alone.

@@ -167,7 +167,7 @@ impl Batch {
         self.find_vars_files(|host| has_grown || changed.contains(host))?;
         for outcome in &outcomes {
             self.notify(started, outcome)?;
-            self.handler_done(task, outcome, Some(started));
+            self.handler_done(task, outcome, started.once, started.replayed.contains_key(&outcome.host));
             self.follow(task, outcome);
         }
         if let Some(outcome) = outcomes.first().filter(|_| started.once && self.step_failed) {

@@ -30,6 +30,29 @@ fn handler_that_ran_once_for_failed_hosts_is_pending_on_none() {
     project.play(&["--check"]).lacks("have not run");
 }
 
+/// Its tasks run on the first host only.
+#[test]
+fn included_handler_that_ran_once_for_failed_hosts_is_pending_on_none() {
+    let tasks = "    - {shell: 'true', notify: once}\n    - shell: 'false'\n";
+    for (more, file, ran) in [
+        ("", "- shell: echo once >> FOLDER/log\n- debug: msg=end\n", "once"),
+        (", loop: [1, 2]", "- shell: echo once >> FOLDER/log\n", "once once"),
+        (", when: false", "- shell: echo once >> FOLDER/log\n", ""),
+    ] {
+        let handler = format!("  handlers:\n    - {{name: once, include_tasks: inc.yml, run_once: true{more}}}\n");
+        let project = Project::new(&(head("  force_handlers: true\n") + tasks + &handler));
+        project.write("inc.yml", file);
+        project.play(&[]).ends(2);
+        assert_eq!(project.lines("log").join(" "), ran, "{more}");
+        project.play(&["--check"]).lacks("have not run");
+    }
+    let handler = "  handlers:\n    - {name: once, include_tasks: inc.yml, run_once: true}\n";
+    let project = Project::new(&(head("  force_handlers: true\n") + tasks + handler));
+    project.write("inc.yml", "- shell: 'false'\n");
+    project.play(&[]).ends(2);
+    project.play(&["--check"]).has("have not run").has("b: 'once'");
+}
+
 /// The handlers of a failed host run before the one that resumes it repeats the task that failed.
 #[test]
 fn handler_that_ran_on_a_failed_host_is_run_again_only_if_it_is_notified_again() {
