@@ -220,12 +220,15 @@ pub(crate) fn new_run() -> String {
 
 /// Creates a directory with access for its owner only. Fails if it is not this user's.
 fn private(path: &Path) -> Result<()> {
+    let new: Vec<&Path> = path.ancestors().take_while(|place| !place.exists()).collect();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     let fail = |why: String| {
         Error::new(format!("the state directory {} cannot be used: {why}", path.display()))
             .hint("set WINDLASS_JOURNAL_DIR to a directory of yours, or use --no-journal")
     };
     made.map_err(|error| fail(error.to_string()))?;
+    // A directory above may be closed to this user's reading.
+    new.into_iter().for_each(|place| drop(sync_folder(place)));
     let metadata = fs::symlink_metadata(path).map_err(|error| fail(error.to_string()))?;
     let own = rustix::process::geteuid().as_raw();
     if !metadata.is_dir() || metadata.uid() != own {

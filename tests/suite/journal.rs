@@ -193,3 +193,46 @@ fn name_of_a_host_that_is_too_long_for_the_journal_is_refused() {
         assert!(project.journal().lines().all(|line| line.len() < 8000), "{}", project.journal());
     }
 }
+
+/// Number of the first line of a trace, from another one on, that has all these words.
+#[track_caller]
+fn traced(trace: &str, from: usize, words: &[&str]) -> usize {
+    let found = trace.lines().skip(from).position(|line| words.iter().all(|word| line.contains(word)));
+    from + found.unwrap_or_else(|| panic!("no {words:?} from line {from} on:\n{trace}"))
+}
+
+/// Otherwise a crash of the machine loses the file with the notifications, whatever was flushed into it.
+#[test]
+fn folder_of_the_ledgers_is_flushed_before_a_new_ledger_has_a_notification() {
+    if !windlass_testing::has_all(&["root", "strace"]) {
+        return;
+    }
+    let handler = "  handlers:\n    - {name: restart, shell: 'true'}\n";
+    let project = Project::new(&(head("") + "    - {shell: 'true', notify: restart}\n" + &until("mended") + handler));
+    project.write("hosts", "a ansible_connection=local\n");
+    let trace = || {
+        let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
+        let mut command = std::process::Command::new("strace");
+        command.args(["-f", "-qq", "-y", "-o", "trace", "-e", "trace=mkdir,openat,fsync,fdatasync,rename,write"]);
+        command.args(["-s", "64"]).arg(program.get_program()).args(program.get_args());
+        command.current_dir(program.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
+        program.get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+        crate::ran::Ran::of(&command.output().unwrap()).ends(2);
+        fs::read_to_string(project.path("trace")).unwrap()
+    };
+    let first = trace();
+    let folder = traced(&first, 0, &["mkdir(", "windlass/handlers\""]);
+    traced(&first, folder, &["fsync(", "/windlass>"]);
+    let ledger = traced(&first, folder, &["openat(", "windlass/handlers/", "O_CREAT"]);
+    let flushed = traced(&first, ledger, &["fsync(", "windlass/handlers>"]);
+    let noted = traced(&first, 0, &["write(", "windlass/handlers/", "notified"]);
+    assert!(flushed < noted, "{flushed} {noted}\n{first}");
+    // A damaged line has it replaced.
+    let ledger = fs::read_dir(project.path("state/windlass/handlers")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&ledger).unwrap();
+    fs::write(&ledger, text + "garbage\n").unwrap();
+    let second = trace();
+    let replaced = traced(&second, 0, &["rename(", "windlass/handlers/"]);
+    let flushed = traced(&second, replaced, &["fsync(", "windlass/handlers>"]);
+    assert!(flushed < traced(&second, replaced, &["write(", "windlass/handlers/", "notified"]), "{second}");
+}
