@@ -15,6 +15,6 @@ pub(crate) fn open_terminal() -> (File, OwnedFd) {
     unlockpt(&control).unwrap();
     let name = ptsname(&control, Vec::new()).unwrap();
     let path = OsStr::from_bytes(name.to_bytes());
-    let side = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let side = rustix::fs::open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     (File::from(control), side)
 }

@@ -116,7 +116,8 @@ fn other_answer_to_a_prompt_is_refused_and_no_answer_is_in_the_journal() {
     let project = Project::new(&(head(prompts) + &step("one") + &until("mended")));
     project.write("hosts", "a ansible_connection=local\n");
     let shown = |ended: &Ended| ended.rows.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    answered(&project, "first:", "Quartz9Wombat", &[]);
+    let stopped = answered(&project, "first:", "Quartz9Wombat", &[]);
+    assert_eq!(stopped.status.code(), Some(2), "{}", stopped.bytes);
     assert!(!project.journal().contains("Quartz9Wombat"), "{}", project.journal());
     project.write("mended", "");
     let refused = shown(&answered(&project, "first:", "Other7Answer", &["--resume"]));
