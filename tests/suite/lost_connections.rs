@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,13 +119,16 @@ async fn next_task_begins_after_the_end_of_the_lost_one_of_another_user() {
 }
 
 /// A process of a user that looks as if it belonged to the executor.
-fn impostor(executor: u32, user: u32) -> Child {
+fn impostor(executor: u32, user: u32, program: &[&str]) -> Child {
     let line = fs::read_to_string(format!("/proc/{executor}/cmdline")).unwrap();
     let word = line.trim_end_matches('\0').rsplit('\0').next().unwrap().to_owned();
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "sleep 600; :", "sh", &word]).current_dir(Path::new("/")).uid(user);
-    command.process_group(0).spawn().unwrap()
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).arg(&word).current_dir(Path::new("/")).uid(user);
+    command.process_group(0).stdin(Stdio::piped()).spawn().unwrap()
 }
+
+/// A shell that takes the word for an argument.
+const SHELL: &[&str] = &["/bin/sh", "-c", "sleep 600; :", "sh"];
 
 fn end(mut process: Child) {
     let group = rustix::process::Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap();
@@ -140,7 +143,7 @@ async fn task_is_refused_while_something_of_a_lost_executor_does_not_end() {
     }
     let site = Site::new();
     let executor = site.pool.hello(&site.target).await.unwrap().pid;
-    let process = impostor(executor, 0);
+    let process = impostor(executor, 0, SHELL);
     site.cut().await;
     for _ in 0..2 {
         let error = site.shell("touch /never", None).await.unwrap_err();
@@ -148,7 +151,6 @@ async fn task_is_refused_while_something_of_a_lost_executor_does_not_end() {
         assert!(matches!(error, Error::Unreachable { .. }) && error.to_string().contains(&sentence), "{error}");
     }
     end(process);
-    site.cut().await;
     assert_eq!(site.shell("echo done", None).await.unwrap()["stdout"], "done");
     site.pool.close().await;
 }
@@ -160,7 +162,8 @@ async fn process_of_another_user_that_looks_like_a_lost_one_prevents_no_task() {
     }
     let site = Site::new();
     let executor = site.pool.hello(&site.target).await.unwrap().pid;
-    let process = impostor(executor, 65534);
+    // `su` waits for the password, as root.
+    let processes = [SHELL, &["su", "-", "root"]].map(|program| impostor(executor, 65534, program));
     site.cut().await;
     let warnings = Arc::new(std::sync::Mutex::new(String::new()));
     let written = Arc::clone(&warnings);
@@ -171,9 +174,9 @@ async fn process_of_another_user_that_looks_like_a_lost_one_prevents_no_task() {
         }
     }));
     site.pool.run(&site.target, call).await.unwrap();
-    let sentence = format!("Process {} of another user", process.id());
+    let sentences = processes.each_ref().map(|process| format!("Process {} of another user", process.id()));
     let warnings = warnings.lock().unwrap().clone();
-    assert!(warnings.contains(&sentence), "{warnings}");
-    end(process);
+    assert!(sentences.iter().any(|sentence| warnings.contains(sentence)), "{warnings}");
+    processes.into_iter().for_each(end);
     site.pool.close().await;
 }

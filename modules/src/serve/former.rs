@@ -2,8 +2,9 @@
 //!
 //! A connection may break without the executor noticing, and a stopped task takes some seconds to end. The controller
 //! names each lost executor by its random word, which is the last argument of that process, of its executors of other
-//! users, and of their guards. Processes of other users may carry the word without right. So they delay requests, and
-//! only processes of this user prevent them.
+//! users, and of their guards. Processes of other users may carry the word without right, also as arguments of programs
+//! that change the user, such as `su`. So they delay requests, and only processes that this user has started and still
+//! has prevent them.
 
 use std::{
     collections::VecDeque,
@@ -41,8 +42,8 @@ enum State {
     Gone,
     /// Something may be left; with the requests that wait, in order of arrival.
     Ends(VecDeque<(Request<Value>, Vec<u8>)>),
-    /// Something does not end, for this reason.
-    Stays(String),
+    /// Something with these words does not end; with what to say of it.
+    Stays(Vec<String>, String),
 }
 
 impl Former {
@@ -55,9 +56,10 @@ impl Former {
         }
         let mut state = lock(&self.0);
         *state = State::Ends(VecDeque::new());
-        let waiting = Arc::clone(session);
-        if let Err(error) = thread::Builder::new().name("former".into()).spawn(move || wait(&waiting, &words)) {
-            *state = State::Stays(format!("The executor could not start a thread: {error}."));
+        let (waiting, own) = (Arc::clone(session), words.clone());
+        if let Err(error) = thread::Builder::new().name("former".into()).spawn(move || wait(&waiting, &own)) {
+            let message = format!("Nothing was run: the executor could not start a thread: {error}.");
+            *state = State::Stays(words, message);
         }
     }
 
@@ -68,13 +70,19 @@ impl Former {
         request: Request<Value>,
         blob: Vec<u8>,
     ) -> Option<(Request<Value>, Vec<u8>)> {
-        match &mut *lock(&self.0) {
+        let mut state = lock(&self.0);
+        match &mut *state {
             State::Gone => return Some((request, blob)),
             State::Ends(queue) => {
                 session.enter(request.id, Route::Locked);
                 queue.push_back((request, blob));
             }
-            State::Stays(message) => {
+            // Somebody may have ended it, as the message advises.
+            State::Stays(words, _) if Left::of(words).own == 0 => {
+                *state = State::Gone;
+                return Some((request, blob));
+            }
+            State::Stays(_, message) => {
                 session.enter(request.id, Route::Locked);
                 refuse(session, request.id, message);
             }
@@ -135,7 +143,7 @@ fn wait(session: &Arc<Session>, words: &[String]) {
                  {seconds} s. Look at it there, and end it."
             );
             queue.iter().for_each(|(request, _)| refuse(session, request.id, &message));
-            *state = State::Stays(message);
+            *state = State::Stays(words.to_vec(), message);
         }
         others => {
             if let (Some(Left { process, .. }), Some((request, _))) = (others, queue.front()) {
@@ -158,7 +166,7 @@ fn refuse(session: &Session, id: u64, message: &str) {
 /// Processes that lost executors have left.
 #[derive(Default)]
 struct Left {
-    /// Number of processes of this user.
+    /// Number of processes that this user has started and still has.
     own: usize,
     /// Number of processes of other users.
     others: usize,
@@ -182,8 +190,7 @@ impl Left {
             if !words.iter().any(|word| line.contains(word.as_str())) {
                 continue;
             }
-            let user = effective_user(&fs::read_to_string(entry.path().join("status")).unwrap_or_default());
-            if user != Some(own) {
+            if !belongs_to(own, &fs::read_to_string(entry.path().join("status")).unwrap_or_default()) {
                 left.others += 1;
                 left.process = if left.own == 0 { id } else { left.process };
                 continue;
@@ -200,10 +207,12 @@ impl Left {
     }
 }
 
-/// Effective user in the `status` of a process (proc_pid_status(5)).
-fn effective_user(status: &str) -> Option<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+/// Whether the real and the effective user of a process are this one, by its `status` (proc_pid_status(5)). Anybody can
+/// start a setuid program, whose real user remains theirs.
+fn belongs_to(user: u32, status: &str) -> bool {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let mut ids = line.split_ascii_whitespace().map(str::parse);
+    (ids.next(), ids.next()) == (Some(Ok(user)), Some(Ok(user)))
 }
 
 #[cfg(test)]
@@ -211,8 +220,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn effective_user_read_from_status() {
-        assert_eq!(effective_user("Name:\tx\nUid:\t1000\t0\t0\t0\nGid:\t1\t1\t1\t1\n"), Some(0));
-        assert_eq!(effective_user("Name:\tUid\n"), None);
+    fn setuid_program_of_another_user_is_not_our_own_process() {
+        let status = |ids: &str| format!("Name:\tx\nUid:\t{ids}\t0\t0\nGid:\t0\t0\t0\t0\n");
+        assert!(belongs_to(0, &status("0\t0")));
+        assert!(!belongs_to(0, &status("1000\t0")));
+        assert!(!belongs_to(0, "Name:\tUid\n"));
     }
 }
