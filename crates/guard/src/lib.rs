@@ -39,7 +39,7 @@ const NAME: &str = "windlass-guard";
 pub const GRACE: Duration = Duration::from_secs(3);
 /// Maximum time for [`end`] to wait until processes that are being started are on the list.
 const STARTING: Duration = Duration::from_secs(1);
-/// Size of a record in bytes: whether it adds or removes, the kind of entry, the id, and the start time of a process.
+/// Size of a record in bytes: the change, the kind of entry, the id, and the start time of a process.
 const RECORD: usize = 14;
 
 /// Something that must not outlive its owner.
@@ -59,6 +59,8 @@ struct Guard {
     mark: OsString,
     /// Standard input, which closes when the controller ends. The guard never reads it.
     channel: Option<OwnedFd>,
+    /// Whether processes may outlive the channel, though not this process.
+    outlives: bool,
     running: Option<Started>,
     entries: BTreeSet<Entry>,
 }
@@ -80,12 +82,20 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 /// `channel` is the input whose end this process should notice.
 pub fn install(verb: &str, mark: &str, channel: Option<OwnedFd>) {
     let (verb, mark) = (verb.into(), mark.into());
-    locked().get_or_insert_with(|| Guard { verb, mark, channel, running: None, entries: BTreeSet::new() });
+    locked().get_or_insert_with(|| Guard {
+        verb,
+        mark,
+        channel,
+        outlives: false,
+        running: None,
+        entries: BTreeSet::new(),
+    });
 }
 
-/// Lets processes that start from now on outlive the end of the channel, though not this process.
+/// Lets processes outlive the end of the channel, though not this process. Must be called before the first [`start`]. A
+/// suspended process is continued all the same, as only it can tell whether its controller has ended in order.
 pub fn outlive_channel() {
-    locked().iter_mut().for_each(|guard| guard.channel = None);
+    locked().iter_mut().for_each(|guard| guard.outlives = true);
 }
 
 /// Ends the guard, at the end of this process: later calls of [`start`] never return. Processes that are still on the
@@ -177,8 +187,10 @@ fn locked() -> MutexGuard<'static, Option<Guard>> {
 /// Change of the list of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    Added,
     Removed,
+    Added,
+    /// The entries may outlive the channel. Its entry means nothing.
+    Outlives,
 }
 
 impl Entry {
@@ -189,16 +201,21 @@ impl Entry {
         };
         let [a, b, c, d] = number.to_le_bytes();
         let [e, f, g, h, i, j, k, l] = start.to_le_bytes();
-        [u8::from(change == Change::Added), kind, a, b, c, d, e, f, g, h, i, j, k, l]
+        [change as u8, kind, a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
-    fn from_record([is_added, kind, a, b, c, d, start @ ..]: &[u8; RECORD]) -> (Change, Entry) {
+    fn from_record([change, kind, a, b, c, d, start @ ..]: &[u8; RECORD]) -> (Change, Entry) {
         let number = i32::from_le_bytes([*a, *b, *c, *d]);
         let entry = match kind {
             0 => Entry::Group(number),
             _ => Entry::Tree(Process { id: number, start: u64::from_le_bytes(*start) }),
         };
-        (if *is_added == 1 { Change::Added } else { Change::Removed }, entry)
+        let change = match change {
+            0 => Change::Removed,
+            1 => Change::Added,
+            _ => Change::Outlives,
+        };
+        (change, entry)
     }
 }
 
@@ -242,6 +259,9 @@ impl Guard {
         // A guard that does not run must not make its owner wait.
         let flags = rustix::fs::fcntl_getfl(&lifeline)?;
         rustix::fs::fcntl_setfl(&lifeline, flags | rustix::fs::OFlags::NONBLOCK)?;
+        if self.outlives {
+            lifeline.write_all(&Entry::Group(0).record(Change::Outlives))?;
+        }
         for entry in &self.entries {
             lifeline.write_all(&entry.record(Change::Added))?;
         }
@@ -268,7 +288,7 @@ mod tests {
     #[test]
     fn record_read_returns_entry() {
         for entry in [Entry::Group(4711), Entry::Tree(Process { id: i32::MAX, start: u64::MAX - 1 })] {
-            for change in [Change::Added, Change::Removed] {
+            for change in [Change::Added, Change::Removed, Change::Outlives] {
                 assert_eq!(Entry::from_record(&entry.record(change)), (change, entry));
             }
         }

@@ -35,7 +35,7 @@ pub fn run(owner: &str) {
 /// Follows the list until the owner is gone or hangs, and returns what is on it.
 fn until_gone(owner: Option<Pid>) -> BTreeSet<Entry> {
     let (mut entries, mut unread) = (BTreeSet::new(), Vec::new());
-    let (mut hung_up, mut is_continued): (Option<Instant>, bool) = (None, false);
+    let (mut hung_up, mut is_continued, mut outlives): (Option<Instant>, bool, bool) = (None, false, false);
     loop {
         let mut polled = vec![PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
         let wait = match hung_up {
@@ -43,6 +43,7 @@ fn until_gone(owner: Option<Pid>) -> BTreeSet<Entry> {
                 polled.push(PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::RDHUP));
                 None
             }
+            Some(_) if is_continued && outlives => None,
             Some(since) => {
                 let limit = if is_continued { HUNG } else { SUSPENDED };
                 let left = limit.saturating_sub(since.elapsed());
@@ -66,6 +67,7 @@ fn until_gone(owner: Option<Pid>) -> BTreeSet<Entry> {
                 let _ = match change {
                     Change::Added => entries.insert(entry),
                     Change::Removed => entries.remove(&entry),
+                    Change::Outlives => std::mem::replace(&mut outlives, true),
                 };
             }
             unread = rest.to_vec();
@@ -73,7 +75,7 @@ fn until_gone(owner: Option<Pid>) -> BTreeSet<Entry> {
         match hung_up {
             None if ready.get(1) == Some(&true) => hung_up = Some(Instant::now()),
             None => {}
-            Some(since) if since.elapsed() >= HUNG => return entries,
+            Some(since) if since.elapsed() >= HUNG && !outlives => return entries,
             Some(since) if since.elapsed() >= SUSPENDED && !is_continued => {
                 is_continued = true;
                 // A suspended owner notices the end of its input once it is continued, and ends in order.

@@ -64,6 +64,32 @@ fn second_interrupt_ends_the_tasks_of_all_processes() {
     assert_ended(&project);
 }
 
+/// One of the executors that the first process of a run has started.
+fn an_executor_of(run: &Child) -> i32 {
+    let is_executor = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        parent == Some(run.id()) && words.split(|byte| *byte == 0).any(|word| word == b"__executor")
+    };
+    let mut pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.find(is_executor).expect("an executor of this run")
+}
+
+/// It notices the end of its input only once it is continued.
+#[test]
+fn suspended_executor_of_a_run_in_several_processes_ends_with_the_run() {
+    let project = Project::new(STUBBORN);
+    let run = start(&project);
+    let executor = an_executor_of(&run);
+    let stat = format!("/proc/{executor}/stat");
+    kill(executor, Signal::STOP);
+    let output = interrupted(run, 2);
+    assert_eq!(output.status.code(), Some(99), "{}", stderr(&output));
+    wait_until("the executor ends", || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
+    assert_ended(&project);
+}
+
 #[test]
 fn interrupt_ends_the_tasks_of_a_suspended_process() {
     // Only root sees the directories of workers, which are not dumpable.
