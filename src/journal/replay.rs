@@ -181,7 +181,7 @@ impl Replay {
         matches!(self.sent_before(at, host), Some(SentBefore::Unknown { repeats: false, .. }))
     }
 
-    /// Items of a completed loop, with results if a later task may read them; or the reason why they cannot be restored.
+    /// Items of a completed loop, with results that a later task may read; or the reason why they cannot be restored.
     fn items_of(&self, done: &Done) -> Result<Vec<ItemDone>, Withheld> {
         let Some(count) = done.items.filter(|count| *count > 0) else { return Ok(Vec::new()) };
         let known = self.items.get(&(done.at.clone(), done.host.clone()));

@@ -132,7 +132,9 @@ fn lock_itself(path: &Path, host: &Host, limit: Duration) -> Result<Option<Owned
 fn opened(path: &Path) -> Option<OwnedFd> {
     let is_open = |found: &Stat| found.st_uid != 0 || found.st_mode & 0o022 != 0;
     let directory = path.canonicalize().ok().and_then(|path| stat(path.parent()?).ok());
-    let is_replaceable = directory.as_ref().is_some_and(is_open);
+    // In a sticky directory, others replace only their own files.
+    let is_sticky = |found: &Stat| found.st_uid == 0 && found.st_mode & 0o1000 != 0;
+    let is_replaceable = directory.is_some_and(|found| is_open(&found) && !is_sticky(&found));
     let is_shared =
         |found: &Stat| FileType::from_raw_mode(found.st_mode).is_file() && (is_replaceable || is_open(found));
     stat(path).ok().filter(is_shared)?;
@@ -175,6 +177,22 @@ mod tests {
         std::os::unix::fs::symlink(directory.path(), directory.path().join("link")).unwrap();
         assert_eq!(identity(&path), identity(&directory.path().join("link/file")));
         assert_ne!(identity(&path), identity(&directory.path().join("other")));
+    }
+
+    #[test]
+    fn file_of_root_in_a_sticky_directory_cannot_be_held_by_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let has_own_lock = |mode: u32| {
+            std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            opened(&path).is_some()
+        };
+        if rustix::process::geteuid().is_root() {
+            assert!(has_own_lock(0o777));
+            assert!(!has_own_lock(0o1777));
+        }
     }
 
     fn locks(directory: &Path) -> OwnedFd {
