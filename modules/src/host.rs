@@ -96,6 +96,24 @@ impl Host {
         Host::new(Arc::new(NoController))
     }
 
+    /// The same host for work that the cancellation of this run does not stop. Contents stay behind.
+    pub(crate) fn beside(&self) -> Host {
+        Host {
+            check: self.check,
+            dry_run: self.dry_run,
+            diff: self.diff,
+            max_diff: self.max_diff,
+            written: self.written.clone(),
+            stream: self.stream,
+            detached: self.detached,
+            environment: self.environment.clone(),
+            contents: Vec::new(),
+            cancelled: Arc::default(),
+            sink: self.sink.clone(),
+            store: self.store.clone(),
+        }
+    }
+
     /// Sets check mode, in which the module only predicts.
     pub fn with_check(mut self, check: bool) -> Host {
         self.check = check;

@@ -50,7 +50,8 @@ impl Cluster {
     /// Starts members; `None` if this machine has no etcd.
     fn start(size: usize) -> Option<Cluster> {
         let (etcd, etcdctl) = (unpacked("etcd")?, unpacked("etcdctl")?);
-        let bench = Bench::new().program("systemctl", SYSTEMCTL);
+        let logged = format!("echo \"$*\" >> \"$ROOT/calls\"\nexec {} \"$@\"\n", etcdctl.display());
+        let bench = Bench::new().program("systemctl", SYSTEMCTL).program("etcdctl-logged", &logged);
         let mut cluster = Cluster { bench, etcd, etcdctl, members: Vec::new() };
         for number in 0..size {
             cluster.name(number);
@@ -319,4 +320,75 @@ fn lost_majority_refuses_all_except_whole_cluster() {
     cluster.refused(json!({ "state": "can_stop", "names": ["m0"], "expected": expected }), "no etcd member answers");
     let answer = cluster.allowed(json!({ "state": "can_stop", "names": ["m2", "m1", "m0"], "expected": expected }));
     assert_eq!(answer["whole_cluster"], true);
+}
+
+/// Three tasks at once, as a task of one's own or three runs start them.
+#[test]
+fn members_restarted_at_once_second_refused_while_first_is_down() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    for number in 0..3 {
+        cluster.bench.write(&format!("m{number}.service.start"), "exit 1\n");
+    }
+    let restart = |number: usize| {
+        let (name, service) = (format!("m{number}"), format!("m{number}.service"));
+        cluster.task(json!({ "state": "restarted", "name": name, "service": service, "wait": 5 }))
+    };
+    let answers = at_once(3, restart);
+    let messages: Vec<&str> = answers.iter().map(|answer| answer["msg"].as_str().unwrap()).collect();
+    let begun: Vec<usize> = (0..3).filter(|at| messages[*at].contains("but m")).collect();
+    assert_eq!(begun.len(), 1, "{messages:#?}");
+    let count = "2 of 3 members are healthy, and restarting it would leave 1 healthy of 3";
+    assert_eq!(messages.iter().filter(|message| message.contains(count)).count(), 2, "{messages:#?}");
+    for other in (0..3).filter(|at| *at != begun[0]) {
+        assert!(cluster.writes(other), "m{other} does not serve after: {messages:#?}");
+    }
+}
+
+#[test]
+fn members_removed_at_once_second_refused_with_the_count_of_the_rest() {
+    let Some(cluster) = Cluster::start(4) else { return };
+    cluster.signal(3, "-9");
+    let remove = |number: usize| cluster.task(json!({ "state": "member_remove", "name": format!("m{number}") }));
+    let answers = at_once(3, remove);
+    assert_eq!(answers.iter().filter(|answer| answer["changed"] == true).count(), 1, "{answers:#?}");
+    let count = "2 of 3 members are healthy, and removing it would leave 1 healthy of 2";
+    let refused = answers.iter().filter(|answer| answer["msg"].as_str().is_some_and(|text| text.contains(count)));
+    assert_eq!(refused.count(), 2, "{answers:#?}");
+    assert_eq!((0..3).filter(|member| cluster.writes(*member)).count(), 2);
+}
+
+/// The holder of the lock was killed, so only its lease ends it. Meanwhile another member fails.
+#[test]
+fn member_judged_again_once_the_lock_of_a_killed_holder_expires() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    let holder = |words: &[&str]| {
+        let endpoint = format!("--endpoints={}", cluster.members[0].client);
+        let output = Command::new(&cluster.etcdctl).env("ETCDCTL_API", "3").arg(endpoint).args(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let grant = holder(&["lease", "grant", "10"]);
+    let lease = grant.split_whitespace().nth(1).unwrap();
+    holder(&["put", "--lease", lease, "/windlass/members", "host:killed"]);
+    let logged = cluster.bench.path("programs/etcdctl-logged");
+    let removal = json!({ "state": "member_remove", "name": "m1", "etcdctl": logged });
+    std::thread::scope(|scope| {
+        let task = scope.spawn(|| cluster.task(removal));
+        let calls = || fs::read_to_string(cluster.bench.path("calls")).unwrap_or_default();
+        cluster.until("the task wants the lock", |_| calls().contains(" txn"));
+        assert!(holder(&["get", "/windlass/members"]).contains("host:killed"));
+        cluster.signal(2, "-9");
+        let answer = task.join().unwrap();
+        let message = answer["msg"].as_str().unwrap();
+        assert!(message.contains("2 of 3 members are healthy, and removing it would leave 1"), "{answer}");
+    });
+    assert_eq!(holder(&["get", "/windlass/members"]), "", "the lock is kept");
+}
+
+/// Answers of tasks that begin at the same time.
+fn at_once(count: usize, task: impl Fn(usize) -> Value + Sync) -> Vec<Value> {
+    let task = &task;
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = (0..count).map(|number| scope.spawn(move || task(number))).collect();
+        begun.into_iter().map(|one| one.join().unwrap()).collect()
+    })
 }

@@ -388,6 +388,24 @@ const DOCUMENTED: &[Row] = &[
         &[("modules/src/kubernetes/etcd/members.rs", "const SETTLED: Duration = Duration::from_secs(20);")],
     ),
     (
+        "Another change of members of the same etcd cluster",
+        "1 h; after 30 s",
+        &[
+            ("modules/src/kubernetes/quorum.rs", "const PATIENCE: Duration = Duration::from_secs(3600);"),
+            ("modules/src/kubernetes/quorum.rs", "const NOTICE: Duration = Duration::from_secs(30);"),
+        ],
+    ),
+    (
+        "Lock of such a change whose holder was killed",
+        "30 s",
+        &[("modules/src/kubernetes/etcd/lock.rs", "const MARGIN: u64 = 30;")],
+    ),
+    (
+        "Election in an etcd cluster that answered",
+        "60 s",
+        &[("modules/src/kubernetes/etcd/lock.rs", "const ELECTION: Duration = Duration::from_secs(60);")],
+    ),
+    (
         "TLS handshake with `bundle serve`",
         "10 s",
         &[("src/http/server.rs", "const HEAD_DEADLINE: Duration = Duration::from_secs(10);")],

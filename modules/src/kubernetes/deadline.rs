@@ -27,20 +27,7 @@ pub(crate) fn run_within(command: Command, host: &Host, limit: Duration) -> Resu
     let shown = command.words().into_iter().take(3).collect::<Vec<_>>().join(" ");
     let latest = Arc::new(Latest { inner: host.sink.clone(), forward: host.stream, bytes: Mutex::default() });
     let stop = Arc::new(AtomicBool::new(false));
-    let limited = Host {
-        check: host.check,
-        dry_run: host.dry_run,
-        diff: host.diff,
-        max_diff: host.max_diff,
-        written: host.written.clone(),
-        stream: true,
-        detached: host.detached,
-        environment: host.environment.clone(),
-        contents: Vec::new(),
-        cancelled: stop.clone(),
-        sink: latest.clone(),
-        store: host.store.clone(),
-    };
+    let limited = Host { stream: true, cancelled: stop.clone(), sink: latest.clone(), ..host.beside() };
     let over = Arc::new(AtomicBool::new(false));
     let (finished, wait) = mpsc::channel::<()>();
     let result = std::thread::scope(|scope| {

@@ -1,5 +1,7 @@
 //! Runs etcdctl.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::cluster::{self, Health, Member, Observed};
@@ -43,6 +45,11 @@ impl Client {
         }
     }
 
+    /// Longest time of a command that changes the cluster.
+    pub(super) fn longest(&self) -> Duration {
+        2 * Duration::from_secs(self.timeout.unsigned_abs())
+    }
+
     pub(super) fn command(&self, endpoints: &[String]) -> Command {
         Command::new(&self.program)
             .plain_locale()
@@ -55,7 +62,16 @@ impl Client {
 
     /// Runs a command that must succeed.
     pub(super) fn run(&self, host: &Host, words: &[&str]) -> Result<String, Failure> {
-        let output = self.command(&self.endpoints).args(words.iter().copied()).run(host)?;
+        self.finish(self.command(&self.endpoints), host, words)
+    }
+
+    /// Runs a command that reads standard input and must succeed.
+    pub(super) fn feed(&self, host: &Host, words: &[&str], input: &str) -> Result<String, Failure> {
+        self.finish(self.command(&self.endpoints).input(input), host, words)
+    }
+
+    fn finish(&self, command: Command, host: &Host, words: &[&str]) -> Result<String, Failure> {
+        let output = command.args(words.iter().copied()).run(host)?;
         if output.success() {
             return Ok(output.stdout_text());
         }
@@ -117,6 +133,13 @@ impl Client {
     /// The client restricted to one address.
     pub(super) fn at(&self, endpoint: &str) -> Client {
         Client { endpoints: vec![endpoint.to_owned()], ..self.clone() }
+    }
+
+    /// The client restricted to the addresses that reach a majority.
+    pub(super) fn healthy(&self, host: &Host) -> Client {
+        let health = self.health(host, &self.endpoints).unwrap_or_default();
+        let answers = |url: &&String| health.iter().any(|endpoint| endpoint.health && endpoint.endpoint == **url);
+        Client { endpoints: self.endpoints.iter().filter(answers).cloned().collect(), ..self.clone() }
     }
 
     /// The client without the addresses of leaving members, unless none would remain.

@@ -11,6 +11,7 @@ use super::{
     },
     client::Client,
     cluster::{Observed, Wanted, list},
+    lock::Lock,
 };
 use crate::{Args, Failure, Host, Plan, process::Command};
 
@@ -49,29 +50,58 @@ fn unanswered(args: &Args, wanted: &Wanted, failure: Failure) -> Result<Plan, Fa
 
 /// `state: restarted`: restarts one member and waits until it is healthy.
 pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<Plan, Failure> {
-    let wanted = Wanted::of(args)?;
-    let service = args.str("service").unwrap_or("etcd.service").to_owned();
+    let member = Own { wanted: Wanted::of(args)?, service: args.str("service").unwrap_or("etcd.service").to_owned() };
     let limit = args.seconds("wait", 120);
     let override_it = args.bool("allow_unsafe");
-    let active = Command::new("systemctl").args(["is-active", "--quiet", &service]).run(host)?.success();
-    let restart = |client: Client| Plan::change(move |host, _| apply_restart(&client, &wanted, &service, limit, host));
-    // A member that is down cannot reduce the majority further.
-    if !active {
-        return Ok(restart(client.clone()));
+    let restart = member.judge(client, host)?;
+    let client = client.clone();
+    let plan = Plan::change(move |host, _| {
+        let lock = Lock::take(&client, limit, host)?;
+        // Another member may have failed, or may be restarting, since the first judgement.
+        match member.judge(lock.client(), host)? {
+            Restart::Allowed if !override_it => lock.renew()?,
+            Restart::Refused(reason) => Verdict::Refused(reason).check(override_it)?,
+            Restart::Allowed | Restart::Harmless => {}
+        }
+        apply_restart(&client, &member, limit, host)
+    });
+    match restart {
+        Restart::Refused(reason) => Verdict::Refused(reason).apply(override_it, || Ok(plan)),
+        Restart::Allowed | Restart::Harmless => Ok(plan),
     }
-    let reason = match client.observe(host) {
-        Ok(observed) => match refuse_restart(&observed, &Wanted::of(args)?) {
-            None => return Ok(restart(client.clone())),
-            Some(reason) => reason,
-        },
-        Err(_) if without_majority(client, host)? => return Ok(restart(client.clone())),
-        Err(failure) => format!(
-            "Refusing to restart etcd: no member answers, so nobody knows whether the others have a majority ({}). Check `endpoints` and \
-             the certificates.",
-            failure.message
-        ),
-    };
-    Verdict::Refused(reason).apply(override_it, || Ok(restart(client.clone())))
+}
+
+/// The member on this host.
+struct Own {
+    wanted: Wanted,
+    service: String,
+}
+
+/// Judgement of a restart.
+enum Restart {
+    /// The others are a majority.
+    Allowed,
+    /// The member is down, or no majority exists.
+    Harmless,
+    Refused(String),
+}
+
+impl Own {
+    fn judge(&self, client: &Client, host: &Host) -> Result<Restart, Failure> {
+        // A member that is down cannot reduce the majority further.
+        if !Command::new("systemctl").args(["is-active", "--quiet", &self.service]).run(host)?.success() {
+            return Ok(Restart::Harmless);
+        }
+        Ok(match client.observe(host) {
+            Ok(observed) => refuse_restart(&observed, &self.wanted).map_or(Restart::Allowed, Restart::Refused),
+            Err(_) if without_majority(client, host)? => Restart::Harmless,
+            Err(failure) => Restart::Refused(format!(
+                "Refusing to restart etcd: no member answers, so nobody knows whether the others have a majority ({}). Check `endpoints` \
+                 and the certificates.",
+                failure.message
+            )),
+        })
+    }
 }
 
 /// Whether members run without a majority, so that nothing can be lost. Such members answer only `endpoint status`.
@@ -93,9 +123,10 @@ fn refuse_restart(observed: &Observed, wanted: &Wanted) -> Option<String> {
     }
 }
 
-fn apply_restart(client: &Client, wanted: &Wanted, service: &str, limit: Duration, host: &Host) -> Result<(), Failure> {
+fn apply_restart(client: &Client, member: &Own, limit: Duration, host: &Host) -> Result<(), Failure> {
+    let Own { wanted, service } = member;
     let deadline = Instant::now() + limit;
-    let command = Command::new("systemctl").args(["restart", service]);
+    let command = Command::new("systemctl").args(["restart", service.as_str()]);
     let words = command.words();
     let output = run_within(command, host, limit)?;
     if !output.success() {

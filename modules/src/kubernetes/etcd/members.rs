@@ -6,6 +6,7 @@ use super::{
     super::quorum::{Change, Kind, judge},
     client::Client,
     cluster::{self, Member, Observed, Wanted, list},
+    lock::Lock,
 };
 use crate::{Args, Failure, Host, Plan};
 
@@ -40,8 +41,15 @@ pub(super) fn plan_add(client: &Client, args: &Args, host: &Host) -> Result<Plan
     let client = client.clone();
     let limit = args.seconds("wait", 120).min(SETTLED);
     let before = list(&observed.members, None);
-    verdict.apply(args.bool("allow_unsafe"), || {
+    let override_it = args.bool("allow_unsafe");
+    verdict.apply(override_it, || {
         Ok(Plan::change(move |host, outcome| {
+            let lock = Lock::take(&client, client.longest() + limit, host)?;
+            if !override_it {
+                let change = if learner { Change::AddLearner } else { Change::Add };
+                judge(Kind::Etcd, &lock.observe()?.standings(), change).check(false)?;
+                lock.renew()?;
+            }
             let urls = format!("--peer-urls={}", peers.join(","));
             let mut words = vec!["member", "add", &name, &urls];
             if learner {
@@ -111,7 +119,8 @@ pub(super) fn plan_promote(client: &Client, args: &Args, host: &Host) -> Result<
 
 /// Promotes a learner if it answers. etcd itself checks only what the learner received, not whether it still runs.
 fn promote(client: &Client, id: u64, override_it: bool, host: &Host) -> Result<(), Failure> {
-    let observed = client.observe(host)?;
+    let lock = Lock::take(client, client.longest(), host)?;
+    let observed = lock.observe()?;
     let Some((at, learner)) = observed.members.iter().enumerate().find(|(_, member)| member.id == id) else {
         return Err(Failure::new("The learner was removed during the wait for it."));
     };
@@ -125,6 +134,9 @@ fn promote(client: &Client, id: u64, override_it: bool, host: &Host) -> Result<(
         )));
     }
     judge(Kind::Etcd, &observed.standings(), Change::Promote(at)).check(override_it)?;
+    if !override_it {
+        lock.renew()?;
+    }
     client.run(host, &["member", "promote", &learner.id()]).map(|_| ())
 }
 
@@ -144,14 +156,20 @@ pub(super) fn plan_remove(client: &Client, args: &Args, host: &Host) -> Result<P
     verdict
         .apply(override_it, || {
             Ok(Plan::change(move |host, outcome| {
+                let staying = client.without(&targets);
+                let lock = Lock::take(&staying, client.longest(), host)?;
                 for (number, target) in targets.iter().enumerate() {
-                    // A member may have failed since the first check.
-                    if number > 0 {
-                        let observed = client.observe(host)?;
-                        let rest: Vec<usize> = observed.positions(targets.get(number..).unwrap_or_default());
-                        judge(Kind::Etcd, &observed.standings(), Change::Remove(&rest)).check(override_it)?;
+                    // A member may have failed, or another task may have removed some, since the last check.
+                    let observed = lock.observe()?;
+                    let rest: Vec<usize> = observed.positions(targets.get(number..).unwrap_or_default());
+                    if !observed.members.iter().any(|member| member.id == target.id) {
+                        continue;
                     }
-                    client.without(&targets).run(host, &["member", "remove", &target.id()])?;
+                    judge(Kind::Etcd, &observed.standings(), Change::Remove(&rest)).check(override_it)?;
+                    if !override_it {
+                        lock.renew()?;
+                    }
+                    staying.run(host, &["member", "remove", &target.id()])?;
                 }
                 let rest: Vec<Member> = client.without(&targets).members(host).unwrap_or_default();
                 outcome.set("members", list(&rest, None));

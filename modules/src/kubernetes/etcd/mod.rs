@@ -5,6 +5,7 @@ use serde_json::json;
 mod client;
 mod cluster;
 mod keep;
+mod lock;
 mod members;
 mod snapshot;
 
@@ -27,6 +28,9 @@ static SPEC: Spec = Spec {
         "Refuses a removal, restart, stop or addition that would leave the cluster without a majority of healthy \
          members, and reports the count. Adds a voter only while all others are healthy; `learner` with \
          `member_promote` adds one without risk.",
+        "Changes one member of a cluster at a time, also when several hosts or runs ask for it: the lock \
+         `/windlass/members` in etcd is held from the last check to the end of the change. Waits an hour for it at most. \
+         If its holder is killed, the lock expires.",
         "`can_stop` changes nothing. It fails if the cluster would lose its majority without the named members. If \
          they are all members, the task means the end of the whole cluster and passes.",
         "Keeps a snapshot only after `snapshot status` has verified it.",
