@@ -225,14 +225,8 @@ impl Cluster {
         let windlass = self.command(&[]);
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", "mount --bind \"$0\" \"$1\" && shift && exec \"$@\""]);
-        command.args([&root, &pod]).arg(windlass.get_program());
+        crate::ran::wrap(command.args([&root, &pod]), &windlass);
         command.current_dir(self.at("project"));
-        for (name, value) in windlass.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
         for word in container["args"].as_array().unwrap() {
             command.arg(match word.as_str().unwrap() {
                 "/work" => pod.join("work").display().to_string(),

@@ -214,9 +214,7 @@ fn folder_of_the_ledgers_is_flushed_before_a_new_ledger_has_a_notification() {
         let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
         let mut command = std::process::Command::new("strace");
         command.args(["-f", "-qq", "-y", "-o", "trace", "-e", "trace=mkdir,openat,fsync,fdatasync,rename,write"]);
-        command.args(["-s", "64"]).arg(program.get_program()).args(program.get_args());
-        command.current_dir(program.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
-        program.get_envs().for_each(|(name, value)| _ = value.map(|value| command.env(name, value)));
+        crate::ran::wrap(command.args(["-s", "64"]).stdin(std::process::Stdio::null()), &program);
         crate::ran::Ran::of(&command.output().unwrap()).ends(2);
         fs::read_to_string(project.path("trace")).unwrap()
     };

@@ -1,6 +1,21 @@
-//! A run that has ended.
+//! A run that has ended, and programs that run another one.
 
-use std::process::Output;
+use std::process::{Command, Output};
+
+/// Lets a program run another one as its last arguments, in that one's folder and environment.
+pub(crate) fn wrap(outer: &mut Command, inner: &Command) {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    if let Some(folder) = inner.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            // The tests have variables that the program must not have, such as the folder of the journals.
+            None => outer.env_remove(name),
+        };
+    }
+}
 
 /// Output and exit code of a run.
 pub(crate) struct Ran {

@@ -453,12 +453,9 @@ fn events_follow_run_from_start_to_exit_code() {
 #[test]
 fn events_go_to_inherited_descriptor() {
     let project = Project::new();
-    let program = env!("CARGO_BIN_EXE_windlass");
     let shell = |script: &str| {
-        let mut command = project.command(&[]);
-        let own = std::mem::replace(&mut command, Command::new("sh"));
-        command.args(["-c", script, "sh", program]).current_dir(project.path("")).stdin(Stdio::null());
-        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut command = Command::new("sh");
+        crate::ran::wrap(command.args(["-c", script, "sh"]).stdin(Stdio::null()), &project.command(&[]));
         command.output().unwrap()
     };
     let adhoc = "\"$1\" adhoc -i hosts --vault-password-file pass all -m ping --events 3";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::ran::Ran;
+use crate::ran::{Ran, wrap};
 
 /// A project whose hosts are all this machine, with its own state directory.
 pub(crate) struct Project {
@@ -1274,9 +1274,7 @@ fn journal_that_cannot_grow_names_the_handlers_that_no_later_run_knows() {
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
     let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
     let mut command = Command::new("bash");
-    command.args(["-c", limited, "bash"]).arg(program.get_program()).args(program.get_args());
-    command.current_dir(program.get_current_dir().unwrap());
-    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    wrap(command.args(["-c", limited, "bash"]), &program);
     command.env("WINDLASS_JOURNAL_DIR", project.path("state"));
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -1299,9 +1297,7 @@ fn journal_that_cannot_grow_is_reported_at_once_and_ends_a_run_that_needs_it() {
         let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\" 2>&1";
         let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
         let mut command = Command::new("bash");
-        command.args(["-c", limited, "bash"]).arg(program.get_program()).args(program.get_args());
-        command.current_dir(program.get_current_dir().unwrap());
-        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        wrap(command.args(["-c", limited, "bash"]), &program);
         command.env("WINDLASS_JOURNAL_DIR", project.path("state")).env("WINDLASS_JOURNAL_REQUIRED", required);
         let output = command.output().unwrap();
         let text = unwrapped(&String::from_utf8_lossy(&output.stdout));

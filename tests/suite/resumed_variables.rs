@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::ran::wrap;
 use crate::resume::{Project, head, step, until};
 use crate::screen::{Ended, Screen};
 
@@ -101,9 +102,8 @@ fn file_of_the_limit_with_other_hosts_is_refused() {
 fn answered(project: &Project, prompt: &str, answer: &str, words: &[&str]) -> Ended {
     let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);
     let mut command = Command::new("setsid");
-    command.args(["--wait", "--ctty"]).arg(program.get_program()).args(program.get_args()).args(words);
-    command.current_dir(program.get_current_dir().unwrap()).env("TERM", "xterm");
-    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    wrap(command.args(["--wait", "--ctty"]), &program);
+    command.args(words).env("TERM", "xterm");
     let mut screen = Screen::start(command, 60, 400);
     screen.wait_for_last(prompt);
     screen.press(&format!("{answer}\r"));

@@ -329,9 +329,7 @@ mkdir /etc/kubernetes
 ! test -e /etc/kubernetes/bootstrap-kubelet.conf
 ";
     let mut outer = Command::new("unshare");
-    outer.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]);
-    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    crate::ran::wrap(outer.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]), &inner);
     let output = outer.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");

@@ -16,14 +16,7 @@ fn start(project: &Project) -> Child {
     let run = project.command(&["--shards", "3", "-f", "12"]);
     // A shell's background jobs ignore SIGINT, and so would a run started by them.
     let mut command = Command::new("env");
-    command.arg("--default-signal=INT,HUP,TERM,QUIT").arg(run.get_program()).args(run.get_args());
-    command.current_dir(project.folder.path()).stdin(Stdio::null());
-    for (name, value) in run.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    crate::ran::wrap(command.arg("--default-signal=INT,HUP,TERM,QUIT").stdin(Stdio::null()), &run);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the task has begun everywhere", || project.lines("pids").len() == 12);
     child
