@@ -3,6 +3,8 @@
 
 # For machines on which another lab runs too: further options of `windlass lab up`, such as --bridge and --network.
 read -ra lab_options <<<"${WINDLASS_LAB_UP:-}"
+# Logins and sudo may take longer than 10 seconds on a busy machine.
+export ANSIBLE_TIMEOUT=60
 
 play() { "$windlass" playbook -i "$inventory" playbooks/cluster.yml "$@"; }
 # on NODE COMMAND...: repeated if ssh fails (255), because a host of a busy machine may not answer in time. A command
@@ -21,14 +23,26 @@ on() {
 kubectl() { local node=$1; shift; on "$node" kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
 address() { "$windlass" lab inventory | sed -n "s/^$1 .*ansible_host=\([^ ]*\).*/\1/p"; }
 
-# eventually SECONDS COMMAND...: until it succeeds
+# eventually SECONDS COMMAND...: until it succeeds. An idle machine needs these seconds at most; other tests may keep this one
+# busy, so it gets three times as many.
 eventually() {
-  local deadline=$((SECONDS + $1)); shift
+  local deadline=$((SECONDS + 3 * $1)); shift
   until "$@"; do
-    [ $SECONDS -lt $deadline ] || { echo "gave up waiting for: $*"; return 1; }
+    [ $SECONDS -lt $deadline ] || { cluster_state; echo "gave up waiting for: $*"; return 1; }
     sleep 2
   done
 }
+
+# cluster_state: nodes, pods that do not run as they should, pods of tests and the last events, if there is a cluster
+cluster_state() {
+  local node
+  for node in node1 node2 node3; do
+    kubectl "$node" --request-timeout 20s get nodes -o wide || continue
+    kubectl "$node" --request-timeout 20s get pods --all-namespaces -o wide | grep -vE '^kube-system .* ([0-9]+)/\1 +Running '
+    kubectl "$node" --request-timeout 20s get events --all-namespaces --sort-by .lastTimestamp | grep -v MissingClusterDNS | tail -15
+    return
+  done
+} 2>/dev/null </dev/null
 
 # recap FILE PATTERN: every host's line of the recap has it
 recap() {

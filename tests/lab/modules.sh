@@ -90,13 +90,13 @@ package_manager_killed() {
 }
 
 service_never_ready() {
-  on node3 'printf "[Service]\nType=notify\nExecStart=/bin/sh -c \"echo waiting for godot; sleep infinity\"\nTimeoutStartSec=3\n" > /etc/systemd/system/lab-never.service && systemctl daemon-reload' || return 1
+  on node3 'printf "[Service]\nType=notify\nExecStart=/bin/sh -c \"echo waiting for godot; sleep infinity\"\nTimeoutStartSec=10\n" > /etc/systemd/system/lab-never.service && systemctl daemon-reload' || return 1
   fails service 'name=lab-never state=started' 'waiting for godot' &&
     works file 'path=/etc/systemd/system/lab-never.service state=absent' && works systemd 'daemon_reload=true'
 }
 
 past_its_time() {
-  fails command 'sleep 600' 'time frame' --task-timeout 2 &&
+  fails command 'sleep 600' 'time frame' --task-timeout 10 &&
     eventually 20 no_sleep
 }
 

@@ -13,7 +13,7 @@ holds() {
     return
   fi
   printf '  FAILED  %s (%ss), the end of its output:\n' "$text" $((SECONDS - start))
-  tail -25 "$file" | cut -c1-300 | sed 's/^/          /'
+  tail -50 "$file" | cut -c1-300 | sed 's/^/          /'
   echo "$text" >"$operation/failed"
   exit 1
 }

@@ -9,7 +9,8 @@ step() { # step TITLE FUNCTION
   else
     failed=$((failed + 1))
     printf 'FAILED  %s (%ss), the end of its output:\n' "$title" $((SECONDS - start))
-    tail -25 "$log/$function.log" | sed 's/^/        /'
+    tail -50 "$log/$function.log" | sed 's/^/        /'
+    failures+=("$title")
     return 1
   fi
 }
@@ -82,7 +83,7 @@ killed_half_way() {
   "$windlass" playbook -i "$inventory" playbooks/cluster.yml > "$log/killed.log" 2>&1 &
   local pid=$!
   # Somewhere inside the preparation: binaries are being unpacked, services are being written.
-  for _ in $(seq 120); do
+  for _ in $(seq 1200); do
     grep -q 'TASK \[runtime/containerd : Write' "$log/killed.log" && break
     kill -0 $pid 2>/dev/null || { echo 'the run ended early'; tail -20 "$log/killed.log"; return 1; }
     sleep 0.5
@@ -98,10 +99,8 @@ first_run() {
   recap "$log/first.log" 'unreachable=0 +failed=0'
 }
 
-nodes_ready() {
-  kubectl node1 get nodes -o wide
-  [ "$(kubectl node1 get nodes --no-headers | awk '$2 == "Ready" && $3 ~ /control-plane|master/' | wc -l)" = 3 ]
-}
+nodes_ready() { eventually 60 three_ready && kubectl node1 get nodes -o wide; }
+three_ready() { [ "$(kubectl node1 get nodes --no-headers | awk '$2 == "Ready" && $3 ~ /control-plane|master/' | wc -l)" = 3 ]; }
 
 second_run() {
   play > "$log/second.log" 2>&1 || { tail -30 "$log/second.log"; return 1; }
@@ -184,13 +183,16 @@ certificates_renewed() {
 
 verify() { "$windlass" playbook -i "$inventory" playbooks/verify.yml -e "verify_report=$log/verify.json" "$@"; }
 
+# A request to a busy component may exceed its time, which counts as a failure.
 verify_healthy() {
-  verify -e verify_network=true > "$log/verify.log" 2>&1 || { tail -70 "$log/verify.log"; return 1; }
+  eventually 60 verified || { tail -70 "$log/verify.log"; return 1; }
   recap "$log/verify.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"healthy": true' "$log/verify.json" || return 1
   for check in etcd.members cluster.nodes network.pod network.node network.service network.port; do
     grep -qE "\"$check +pass " "$log/verify.log" || { echo "$check does not pass"; return 1; }
   done
 }
+
+verified() { verify -e verify_network=true > "$log/verify.log" 2>&1; }
 
 # A second snapshot changes no file, and check mode shows an object that was made after it and nothing of its value.
 snapshot() { "$windlass" playbook -i "$inventory" playbooks/snapshot.yml -e snapshot_dir="$log/snapshot" "$@"; }
@@ -221,7 +223,7 @@ verify_names_a_stopped_member() {
 
 deployment_answers() {
   kubectl node1 apply -f - < tests/lab/hello.yml || return 1
-  eventually 180 spread_over 3 || { kubectl node1 get pods -o wide; return 1; }
+  eventually 180 spread_over 3 || return 1
   for node in node1 node2 node3; do eventually 60 answers $node || return 1; done
 }
 
@@ -247,8 +249,11 @@ changed_value() {
   awk '/^(TASK|RUNNING HANDLER) /{task=$0} /^changed: /{print task}' "$log/value.log" | sort -u > "$log/value.changed"
   cat "$log/value.changed"
   [ -s "$log/value.changed" ] && ! grep -v '\[load_balancer/haproxy : ' "$log/value.changed" && grep -q 'RUNNING HANDLER' "$log/value.changed" &&
-    play > /dev/null 2>&1
+    changed_back
 }
+
+# changed_back: the cluster is as the inventory says
+changed_back() { play > "$log/back.log" 2>&1 || { tail -30 "$log/back.log"; return 1; }; }
 
 # started NODE: when its containerd was
 started() { on "$1" systemctl show --property=ExecMainStartTimestampMonotonic --value containerd.service; }
@@ -284,8 +289,9 @@ restart_not_lost() {
   before=$(started "$host")
   play -e containerd_debug_level="$level" > "$log/due.log" 2>&1 || { tail -30 "$log/due.log"; return 1; }
   [ "$before" != "$(started "$host")" ] || { echo "containerd of $host was not restarted"; return 1; }
-  play -e containerd_debug_level="$level" > "$log/done.log" 2>&1 && recap "$log/done.log" 'changed=0 +unreachable=0 +failed=0' || return 1
-  play > /dev/null 2>&1
+  play -e containerd_debug_level="$level" > "$log/done.log" 2>&1 && recap "$log/done.log" 'changed=0 +unreachable=0 +failed=0' ||
+    { tail -30 "$log/done.log"; return 1; }
+  changed_back
 }
 
 upgrade() { "$windlass" playbook -i "$inventory" playbooks/upgrade.yml "$@"; }
@@ -316,7 +322,7 @@ upgraded() {
   upgrade > "$log/upgrade.log" 2>&1 || { tail -40 "$log/upgrade.log"; load_ends node3; return 1; }
   load_ends node3 > "$log/upgrade.load"
   cat "$log/upgrade.load"
-  running "$to" && [ "$(kubectl node1 get nodes --no-headers | grep -c SchedulingDisabled)" = 0 ] || return 1
+  eventually 60 running "$to" && [ "$(kubectl node1 get nodes --no-headers | grep -c SchedulingDisabled)" = 0 ] || return 1
   few_lost "$log/upgrade.load"
 }
 
@@ -380,8 +386,8 @@ is_ready() { kubectl node2 get node "$1" --no-headers | awk '{exit !($2 == "Read
 
 comes_back() {
   "$windlass" lab start node1 && eventually 240 is_ready node1 && eventually 120 answers node1 || return 1
-  play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' && ! on node2 "grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml" ||
-    return 1
+  play > "$log/returned.log" 2>&1 && recap "$log/returned.log" 'unreachable=0 +failed=0' || { tail -30 "$log/returned.log"; return 1; }
+  ! on node2 "grep -q 'maxPods: 111' /etc/kubernetes/kubelet-config.yaml" || return 1
   [ -n "$short" ] || for node in node1 node2; do etcd_serials $node | cmp - "$log/serials" || { echo "older certificates on $node"; return 1; }; done
 }
 
@@ -397,7 +403,7 @@ worker_joins() {
   # The others get its route, and nothing else; with the next run of cluster.yml, its name.
   changed_elsewhere "$log/joins.log" | tee "$log/joins.changed"
   ! grep -vE '\[network/bridge : ' "$log/joins.changed" || return 1
-  play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'unreachable=0 +failed=0' || return 1
+  play > "$log/joined.log" 2>&1 && recap "$log/joined.log" 'unreachable=0 +failed=0' || { tail -30 "$log/joined.log"; return 1; }
   changed_elsewhere "$log/joined.log" | tee "$log/joined.changed"
   ! grep -v '\[host : Write the hosts' "$log/joined.changed"
 }
@@ -416,19 +422,21 @@ gone() {
 
 etcd_members() { on node2 '. /etc/etcdctl.env; export ETCDCTL_API ETCDCTL_ENDPOINTS ETCDCTL_CACERT ETCDCTL_CERT ETCDCTL_KEY; etcdctl member list'; }
 
+three_members() { etcd_members; [ "$(etcd_members | grep -c started)" = 3 ]; }
+
 control_plane_removed() {
   # The first of the inventory: the others do the work.
   remove_node node1 > "$log/removed.log" 2>&1 || { tail -40 "$log/removed.log"; return 1; }
   etcd_members
-  gone node1 node2 && [ "$(etcd_members | wc -l)" = 2 ] && answers node2
+  gone node1 node2 && [ "$(etcd_members | wc -l)" = 2 ] && eventually 60 answers node2
 }
 
 # joined NAME NODE: cluster.yml brings the node (back) into etcd and the cluster; what it says is kept under NAME
 joined() {
   play > "$log/$1.log" 2>&1 || { tail -40 "$log/$1.log"; return 1; }
-  etcd_members
-  [ "$(etcd_members | grep -c started)" = 3 ] && eventually 60 is_ready "$2" && eventually 120 answers "$2" || return 1
-  play > "$log/$1-again.log" 2>&1 && recap "$log/$1-again.log" 'changed=0 +unreachable=0 +failed=0'
+  eventually 30 three_members && eventually 60 is_ready "$2" && eventually 120 answers "$2" || return 1
+  play > "$log/$1-again.log" 2>&1 && recap "$log/$1-again.log" 'changed=0 +unreachable=0 +failed=0' ||
+    { tail -30 "$log/$1-again.log"; grep -B3 '^changed:' "$log/$1-again.log"; return 1; }
 }
 
 control_plane_rejoins() {
@@ -484,8 +492,7 @@ majority_lost() {
   if recover > "$log/quorum-refused.log" 2>&1; then return 1; fi
   grep 'recover_confirm_quorum_loss=true' "$log/quorum-refused.log" || return 1
   recover -e recover_confirm_quorum_loss=true > "$log/quorum.log" 2>&1 || { tail -40 "$log/quorum.log"; return 1; }
-  etcd_members
-  [ "$(etcd_members | grep -c started)" = 3 ] && kubectl node2 get configmap survived && eventually 60 answers node3 &&
+  eventually 30 three_members && eventually 30 kubectl node2 get configmap survived && eventually 60 answers node3 &&
     kubectl node3 create configmap written --from-literal=key=value
 }
 
