@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::{play, program};
+use super::{command, play, program};
 
 /// The state before an upgrade has the keys of a cluster, and would come back in the next cluster of the hosts.
 #[test]
@@ -368,6 +368,40 @@ fn migration_killed_at_its_end_is_finished() {
         "{text}"
     );
     assert!(!text.contains("changed: ["), "{text}");
+}
+
+/// A pod that starts while its node changes over creates the bridge again. One with ports belongs to the new network.
+#[test]
+fn bridge_without_pods_removed_from_a_node_with_another_network() {
+    if !windlass_testing::has_all(&["root", "namespaces", "ip"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let playbook = "- hosts: cp1
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: network/bridge, tasks_from: migrate/left}
+";
+    let inner = command(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", playbook, &[]);
+    let script = "set -e
+ip link set lo up
+\"$@\"
+ip link add cni0 type bridge
+\"$@\"
+ip link add cni0 type bridge
+ip link add pod0 type veth peer name pod1
+ip link set pod0 master cni0
+\"$@\"
+ip link show cni0 >/dev/null
+";
+    let mut outer = Command::new("unshare");
+    outer.args(["--net", "sh", "-c", script, "sh"]);
+    outer.arg(inner.get_program()).args(inner.get_args()).current_dir(folder.path());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = outer.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.matches("changed: [cp1]").count(), 1, "{text}");
 }
 
 /// podman keeps its networks in the same folders, and root may have kubeconfigs of other clusters.
