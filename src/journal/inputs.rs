@@ -22,6 +22,9 @@ const FILES: usize = 20_000;
 /// Maximum depth of directories to search.
 const DEPTH: usize = 12;
 
+/// Short options without a value, of all verbs that take `-e`.
+const FLAGS: &str = "bkovCDJK";
+
 /// Playbooks, inventory and variables of a run.
 #[derive(Debug)]
 pub struct Inputs<'a> {
@@ -355,21 +358,31 @@ pub(crate) fn shown_arguments(arguments: impl Iterator<Item = String>, secrets: 
     let mut hide_next = false;
     let mut shown = Vec::new();
     for argument in arguments {
-        let is_short = argument.starts_with("-e") && !argument.starts_with("--");
         if std::mem::take(&mut hide_next) {
             shown.push(hidden(&argument));
-        } else if argument == "-e" || argument == "--extra-vars" {
+        } else if argument == "--extra-vars" {
             hide_next = true;
             shown.push(argument);
         } else if let Some(value) = argument.strip_prefix("--extra-vars=") {
             shown.push(format!("--extra-vars={}", hidden(value)));
-        } else if let Some(value) = argument.strip_prefix("-e").filter(|_| is_short) {
-            shown.push(format!("-e{}", hidden(value)));
+        } else if let Some((option, value)) = short_extra_vars(&argument) {
+            hide_next = value.is_empty();
+            shown.push(if hide_next { argument } else { format!("{option}{}", hidden(value)) });
         } else {
             shown.push(super::mask::text(&argument, secrets));
         }
     }
     shown
+}
+
+/// Options before the value of `-e`, which may follow others without a value, as in `-vbe`, and that value. It is empty
+/// if it is the next argument.
+fn short_extra_vars(argument: &str) -> Option<(&str, &str)> {
+    let letters = argument.strip_prefix('-')?;
+    let end = letters
+        .find(|letter| !FLAGS.contains(letter))
+        .filter(|end| letters.get(*end..).is_some_and(|rest| rest.starts_with('e')))?;
+    argument.split_at_checked(end + 2)
 }
 
 /// Name of a variable or variables file, without its value.
@@ -395,6 +408,12 @@ mod tests {
             "password=x y=z",
             "-epin=1",
             "--extra-vars={\"a\": 1}",
+            "-vve",
+            "token=x",
+            "-bCesecret=x",
+            "-ifile",
+            "--extra-vars",
+            "word=x",
             "-e",
             "@vars.yml",
             "-i",
@@ -403,7 +422,23 @@ mod tests {
         let shown = shown_arguments(words.iter().map(|word| (*word).to_owned()), &Secrets::default());
         assert_eq!(
             shown,
-            ["windlass", "-e", "password=...", "-epin=...", "--extra-vars=...", "-e", "@vars.yml", "-i", "hosts"]
+            [
+                "windlass",
+                "-e",
+                "password=...",
+                "-epin=...",
+                "--extra-vars=...",
+                "-vve",
+                "token=...",
+                "-bCesecret=...",
+                "-ifile",
+                "--extra-vars",
+                "word=...",
+                "-e",
+                "@vars.yml",
+                "-i",
+                "hosts"
+            ]
         );
     }
 }
