@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use windlass_inventory::limit_files;
+use windlass_yaml::Mapping;
 
 use super::session::Session;
 use crate::error::{BUG, Error, Result};
 use crate::journal::{
     Alike, InputKind, Inputs, Journal, Pending, PlayKey, Record, Recorder, Replay, Start, State, cannot_resume,
-    differences, expire, family, is_same, looks_like_run, resumed_although, resumed_by, unfinished,
+    differences, expire, family, former_limit_patterns, is_same, looks_like_run, resumed_although, resumed_by,
+    unfinished,
 };
 use crate::output::Event;
 use crate::playbook::Play;
@@ -88,6 +91,22 @@ impl JournalOptions {
                 .hint("`windlass runs --all` lists all runs")
         })?;
         Ok(run.own_outline()?.header.playbooks.into_iter().map(PathBuf::from).collect())
+    }
+
+    /// Patterns that the files of `--limit` had in the run to resume. A run that fails may replace such a file, by
+    /// `retry_files_enabled`, and the run that resumes it goes through the same hosts all the same. `None` if no run is
+    /// resumed, or its journal lacks them; a run that cannot be resumed is reported later.
+    pub(super) fn limit_patterns(
+        &self,
+        playbooks: &[PathBuf],
+        settings: &Settings,
+        extra_vars: &Mapping,
+    ) -> Option<Vec<String>> {
+        self.resume.as_ref().filter(|_| !self.resume_anyway && settings.shards < 2)?;
+        limit_files(settings.inventory.limit.as_ref()?).first()?;
+        let inputs = Inputs { settings, playbooks: playbooks.to_vec(), plays: Vec::new(), extra_vars, inventory: None };
+        let (_, journal) = unfinished(&State::of(settings).ok()?, &inputs, self.wanted()).ok()?;
+        former_limit_patterns(&journal.header)
     }
 
     fn wanted(&self) -> Option<&str> {

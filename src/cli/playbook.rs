@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use windlass_inventory::limit_files;
 
 use super::engine::EngineOptions;
 use super::journal::{self, JournalOptions};
@@ -12,6 +13,7 @@ use super::options::{Inputs, TaskOptions};
 use super::session::{Session, block_on};
 use super::shards::{self, ShardOptions};
 use crate::error::{Error, Result};
+use crate::journal::limit_patterns;
 use crate::output::{Event, Output, Outputs};
 use crate::panics;
 use crate::plan::TagFilter;
@@ -177,6 +179,8 @@ pub(super) fn run(arguments: Arguments) -> Result<u8> {
     if let Some(form) = &form {
         super::form::add(form, &mut inputs);
     }
+    settings.inventory.limit_patterns =
+        arguments.journal.limit_patterns(&arguments.playbooks, &settings, &inputs.extra_vars);
     let printer = super::session::printer(&settings);
     super::session::tell_config(&settings, &printer);
     config.warnings.iter().for_each(|warning| printer.warning(warning));
@@ -371,7 +375,7 @@ pub(super) async fn run_all(
             return Ok(code);
         }
         if shared.run.settings.output.retry_files {
-            write_retry_file(path, &run.failed_hosts(), shared);
+            write_retry_file(path, &run.failed_hosts(), session);
         }
         let summary = run.summary();
         let _ = shared.events.send(Event::Recap(summary.recap));
@@ -383,7 +387,8 @@ pub(super) async fn run_all(
 }
 
 /// Writes the names of failed hosts to a file for `--limit @FILE`.
-fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::Shared) {
+fn write_retry_file(playbook: &Path, hosts: &[&str], session: &Session) {
+    let shared = &session.shared;
     if hosts.is_empty() {
         return;
     }
@@ -393,10 +398,23 @@ fn write_retry_file(playbook: &Path, hosts: &[&str], shared: &crate::strategy::S
     let lines: String = hosts.iter().map(|host| format!("{host}\n")).collect();
     match std::fs::create_dir_all(&folder).and_then(|()| crate::replace::write(&file, &lines)) {
         Ok(()) => {
+            note_replaced_limit(&file, session);
             let text = format!("\tto retry, use: --limit @{}", file.display());
             let _ = shared.events.send(Event::Notice(text));
         }
         Err(error) => shared.warn(format!("Could not create retry file '{}': {error}", file.display())),
+    }
+}
+
+/// Notes in the journal that a file of `--limit` has changed, if the journal has the patterns that it had.
+fn note_replaced_limit(file: &Path, session: &Session) {
+    let settings = &session.shared.run.settings;
+    let Some(recorder) = session.shared.journal.get() else { return };
+    let is_file =
+        |named: &PathBuf| named.canonicalize().is_ok_and(|named| file.canonicalize().is_ok_and(|file| file == named));
+    let limit = settings.inventory.limit.as_deref().unwrap_or_default();
+    if limit_files(limit).iter().any(is_file) && limit_patterns(settings, &session.world.inventory).is_some() {
+        recorder.replaced_limit(file);
     }
 }
 

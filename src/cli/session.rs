@@ -137,6 +137,10 @@ fn inventory_by(
         let hint = matches!(warning, Warning::NoInventory if sources.is_empty()).then(name_inventory);
         warn(format!("{warning}{}", hint.unwrap_or_default()));
     }
+    if let Some(patterns) = settings.inventory.limit_patterns.clone() {
+        inventory.set_limit_patterns(patterns);
+        return Ok(inventory);
+    }
     for warning in inventory.set_limit(settings.inventory.limit.as_deref())? {
         warn(crate::error::inventory_warning(&warning, &inventory));
     }

@@ -21,6 +21,9 @@ use crate::settings::Settings;
 const FILES: usize = 20_000;
 /// Maximum depth of directories to search.
 const DEPTH: usize = 12;
+/// Option in a header with the patterns of files that `--limit` names, and the maximum of their size in bytes.
+const LIMIT_PATTERNS: &str = "patterns of --limit";
+const PATTERNS: usize = 64 << 10;
 
 /// Short options without a value, of all verbs that take `-e`.
 const FLAGS: &str = "bkovCDJK";
@@ -132,7 +135,9 @@ impl Inputs<'_> {
             ("ansible.cfg", config.map_or_else(none, |path| canonical(path))),
             ("--start-at-task", self.settings.start_at_task.clone().unwrap_or_else(none)),
         ];
-        let options = options.into_iter().chain(self.places_of_code()).chain(self.rules());
+        let patterns = self.inventory.and_then(|inventory| limit_patterns(self.settings, inventory));
+        let patterns = patterns.map(|patterns| (LIMIT_PATTERNS, patterns));
+        let options = options.into_iter().chain(self.places_of_code()).chain(self.rules()).chain(patterns);
         options.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -273,6 +278,18 @@ impl Inputs<'_> {
         };
         found.into_iter().filter_map(read).collect()
     }
+}
+
+/// Patterns of a limit with files, a line each, for the journal. `None` if there are no files, or too many patterns.
+pub(crate) fn limit_patterns(settings: &Settings, inventory: &Inventory) -> Option<String> {
+    limit_files(settings.inventory.limit.as_ref()?).first()?;
+    Some(inventory.limit_patterns().join("\n")).filter(|patterns| patterns.len() <= PATTERNS)
+}
+
+/// Patterns that the limit of a run to be resumed had, if they are recorded.
+pub(crate) fn former_limit_patterns(header: &Header) -> Option<Vec<String>> {
+    let patterns = header.options.get(LIMIT_PATTERNS)?;
+    Some(patterns.lines().map(str::to_owned).collect())
 }
 
 /// Calls `add` with each host, group, child and variable of an inventory, in the inventory's order.

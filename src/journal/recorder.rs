@@ -15,7 +15,8 @@ use windlass_inventory::Inventory;
 use windlass_template::Read;
 
 use super::fingerprint::{
-    crypt_salt, fingerprint, is_compared, may_differ, of_answer, of_effects, of_vars, renewed, without_secrets,
+    canonical, crypt_salt, file_hash, fingerprint, is_compared, may_differ, of_answer, of_effects, of_vars, renewed,
+    without_secrets,
 };
 use super::former::{Former, Given};
 use super::inputs::Inputs;
@@ -460,6 +461,13 @@ impl Recorder {
                 read => read,
             };
             self.input(fingerprint(read, &self.salt));
+        }
+    }
+
+    /// Records a file of `--limit` again, which the run itself has replaced by one with its failed hosts.
+    pub(crate) fn replaced_limit(&self, path: &Path) {
+        if let Some(sha256) = file_hash(path) {
+            self.input(FileRead { path: canonical(path), sha256, inventory: true, ..FileRead::default() });
         }
     }
 

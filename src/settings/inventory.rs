@@ -16,6 +16,8 @@ pub struct InventorySettings {
     pub is_named: bool,
     /// `--limit`.
     pub limit: Option<String>,
+    /// Patterns that the files of `--limit` had in the run that is resumed.
+    pub limit_patterns: Option<Vec<String>>,
     /// Plugins in the order they are tried; Ansible's list if empty.
     pub plugins: Vec<String>,
     /// Patterns for names of entries that are ignored in inventory directories.
@@ -47,6 +49,7 @@ impl InventorySettings {
                 Some(_) => config.path_of("inventory").iter().map(|path| path.display().to_string()).collect(),
             },
             is_named: false,
+            limit_patterns: None,
             limit: None,
             plugins: config.list("enable_plugins"),
             ignore_patterns: config.list("ignore_patterns"),

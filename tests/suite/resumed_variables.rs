@@ -98,6 +98,26 @@ fn file_of_the_limit_with_other_hosts_is_refused() {
     assert_eq!(project.lines("log"), ["one a"]);
 }
 
+#[test]
+fn run_that_replaced_the_file_of_its_limit_by_its_failed_hosts_is_resumed_on_all_hosts() {
+    let last = "    - command: test -e FOLDER/mended\n      when: inventory_hostname == 'b'\n";
+    let project = Project::new(&(head("  serial: 1\n") + &step("one") + last + &step("two")));
+    project.write("ansible.cfg", "[defaults]\nretry_files_enabled = true\n");
+    project.write("play.retry", "a\nb\n");
+    let words = ["--limit", "@play.retry"];
+    let resume = ["--resume", "--limit", "@play.retry"];
+    project.play(&words).ends(2);
+    assert_eq!(fs::read_to_string(project.path("play.retry")).unwrap(), "b\n");
+    // The user's own change counts.
+    project.write("play.retry", "a\n");
+    project.play(&resume).ends(5).has("play.retry has changed");
+    project.write("play.retry", "b\n");
+    project.play(&resume).ends(2);
+    project.write("mended", "");
+    project.play(&resume).ends(0);
+    assert_eq!(project.lines("log"), ["one a", "two a", "one b", "two b"]);
+}
+
 /// Runs the playbook at a terminal of its own, and answers its prompt.
 fn answered(project: &Project, prompt: &str, answer: &str, words: &[&str]) -> Ended {
     let program = project.command(&["playbook", "-i", "hosts", "play.yml"]);

@@ -138,6 +138,16 @@ impl Inventory {
         Ok(warnings)
     }
 
+    /// Sets the patterns of a limit whose files were read before.
+    pub fn set_limit_patterns(&mut self, patterns: Vec<String>) {
+        self.limit = Some(patterns);
+    }
+
+    /// Patterns of the limit, also of the files that it names. Empty without a limit.
+    pub fn limit_patterns(&self) -> &[String] {
+        self.limit.as_deref().unwrap_or_default()
+    }
+
     /// Whether the limit excludes all hosts of any inventory.
     pub fn excludes_all(&self) -> bool {
         self.limit.as_ref().is_some_and(|limit| limit.iter().any(|term| term == NO_HOSTS))
