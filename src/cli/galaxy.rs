@@ -213,7 +213,7 @@ impl Galaxy {
             lock.collections = collection::install_all(&collections, install, locked_collections, self)?;
         }
         if install.lock {
-            lock.write(&lock_path)?;
+            lock.write(&lock_path, self)?;
         }
         Ok(0)
     }

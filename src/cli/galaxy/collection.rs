@@ -267,7 +267,7 @@ fn install(arguments: &Install, galaxy: &Galaxy) -> Result<u8> {
     if arguments.lock {
         // The entries of roles belong to another command.
         let roles = if lock_path.is_file() { Lock::read(&lock_path, &galaxy.files)?.roles } else { Vec::new() };
-        Lock { roles, collections }.write(&lock_path)?;
+        Lock { roles, collections }.write(&lock_path, galaxy)?;
     }
     Ok(0)
 }

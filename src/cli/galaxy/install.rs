@@ -57,6 +57,10 @@ impl Installer<'_> {
                     let advice = error.advice().map(|advice| format!(" ({advice})")).unwrap_or_default();
                     let sentence =
                         format!("- {} was NOT installed successfully: {}{advice}", role.name, error.message());
+                    if self.locked.is_some() && !self.ignore_errors {
+                        // Without the role, it would not be what the lock file describes.
+                        return Err(Error::new(sentence));
+                    }
                     self.galaxy.printer.warning(&sentence);
                     if !self.ignore_errors {
                         return Err(Error::new(

@@ -6,6 +6,7 @@ use windlass_yaml::Node;
 use windlass_yaml::emit::{DumpOptions, Item, dump};
 
 use super::requirement::Requirement;
+use super::state::Galaxy;
 use crate::error::{Error, Result};
 use crate::playbook::Files;
 
@@ -66,8 +67,8 @@ impl Lock {
         Ok(Lock { roles: entries(&node, "roles")?, collections: entries(&node, "collections")? })
     }
 
-    /// Writes the lock file.
-    pub(super) fn write(self, path: &Path) -> Result<()> {
+    /// Writes the lock file, and prints its path.
+    pub(super) fn write(self, path: &Path, galaxy: &Galaxy) -> Result<()> {
         let fail = |reason: String| Error::new(format!("the lock file {} cannot be written: {reason}", path.display()));
         let parts = [("roles", self.roles), ("collections", self.collections)];
         let parts = parts.into_iter().filter(|(_, entries)| !entries.is_empty());
@@ -75,7 +76,9 @@ impl Lock {
         let options =
             DumpOptions { default_flow_style: Some(false), sort_keys: false, width: -1, ..DumpOptions::to_yaml() };
         let written = dump(&document, &options).map_err(|error| fail(error.to_string()))?;
-        crate::replace::replace(path, &written, 0o644).map_err(|error| fail(error.to_string()))
+        crate::replace::replace(path, &written, 0o644).map_err(|error| fail(error.to_string()))?;
+        galaxy.say(&format!("The lock file {} was written", path.display()));
+        Ok(())
     }
 }
 
