@@ -492,7 +492,12 @@ fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
         true => windlass_vault::decrypt_variables(data, secrets).map(Option::unwrap_or_default),
         false => windlass_vault::decrypt(data, secrets),
     };
-    plain.map_err(|error| Error::new(format!("{name}: {error}")))
+    let has_values = || !windlass_vault::is_encrypted(data) && std::str::from_utf8(data).is_ok_and(inline::may_have);
+    plain.map_err(|error| {
+        let hint = has_values()
+            .then(|| "its `!vault` values are encrypted one by one; `windlass vault textconv` prints them decrypted");
+        Error::new(format!("{name}: {error}")).maybe_hint(hint.map(str::to_owned))
+    })
 }
 
 fn encrypted(plain: &[u8], secret: &Secret, settings: &Settings) -> Result<String> {

@@ -84,6 +84,11 @@ pub(crate) const CASES: &[Case] = &[
         &["echo value | windlass vault encrypt_string --stdin-name x --vault-password-file password"],
     ),
     case(
+        "windlass vault view secret.yml --vault-password-file password",
+        "its `!vault` values are encrypted one by one; `windlass vault textconv` prints them decrypted",
+        &["windlass vault textconv secret.yml --vault-password-file password | grep hidden"],
+    ),
+    case(
         "windlass vault create fresh --vault-password-file password",
         "with --skip-tty-check the editor starts nevertheless",
         &["windlass vault create fresh --vault-password-file password --skip-tty-check"],
