@@ -386,6 +386,24 @@ fn rerun_repeats_command_on_failed_hosts() {
 }
 
 #[test]
+fn rerun_without_an_id_asks_a_terminal_which_run_it_repeats() {
+    let project = Project::new();
+    let first = project.play(&[], false);
+    for (keys, has_run) in [("\r", false), ("y\r", true)] {
+        let mut command = project.command(&["runs", "rerun"]);
+        // Handlers of the failed host wait, which is another question.
+        command.env("WINDLASS_PENDING_HANDLERS", "skip");
+        let mut screen = crate::screen::Screen::start(command, 60, 200);
+        screen.wait_for_last("Repeat this run? (y/N)");
+        screen.wait_for(&format!("run {first} of 2"));
+        screen.press(keys);
+        let rows = screen.end().rows.join("\n");
+        assert_eq!(rows.contains("PLAY RECAP"), has_run, "{rows}");
+        assert_eq!(rows.contains("nothing was run"), !has_run, "{rows}");
+    }
+}
+
+#[test]
 fn rerun_refused_if_journal_lacks_arguments_or_others_may_have_written_it() {
     let project = Project::new();
     project.play(&["-e", "answer=42"], false);

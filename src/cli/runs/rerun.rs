@@ -10,9 +10,11 @@ use std::process::Command;
 use clap::Args;
 
 use super::find;
+use crate::cli::secrets;
 use crate::error::{Error, Result};
-use crate::journal::{Journal, State};
+use crate::journal::{Header, Journal, State};
 use crate::output::{Printer, Secrets};
+use crate::report::to_second;
 use crate::settings::Color;
 
 /// Maximum size of `--limit`, in bytes. Linux allows 128 KiB for an argument.
@@ -21,7 +23,8 @@ const LIMIT: usize = 100 << 10;
 /// Start the same command again
 ///
 /// The command runs in its old directory, with the present playbooks, inventory and environment. Passwords are asked
-/// for again. A run that stopped half-way is continued by `windlass playbook --resume`.
+/// for again. Without an id, a terminal is asked first. A run that stopped half-way is continued by `windlass playbook
+/// --resume`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   windlass runs rerun 20260131-235959-0a1b2c            # the same command
@@ -57,7 +60,20 @@ pub(super) fn run(arguments: &Arguments, state: &State) -> Result<u8> {
         super::super::stdout::print(&format!("{}\n", crate::output::printable(&shown)))?;
         return Ok(0);
     }
-    Printer::plain(Secrets::of_process()).error_line(&format!("{}: {shown}", directory.display()), Color::Plain);
+    let printer = Printer::plain(Secrets::of_process());
+    let Header { run, started, .. } = &journal.header;
+    printer.error_line(
+        &format!("run {run} of {}, in {}:\n{shown}", to_second(started), directory.display()),
+        Color::Plain,
+    );
+    // The last run may be another one than the user has in mind.
+    if arguments.run.is_none() && secrets::has_terminal() {
+        let answer = secrets::line("Repeat this run? (y/N) ");
+        let answer = answer.map_err(|error| Error::new(format!("the answer cannot be read: {error}")))?;
+        if !matches!(answer.unwrap_or_default().trim().to_lowercase().as_str(), "y" | "yes") {
+            return Err(Error::new("nothing was run"));
+        }
+    }
     let error = Command::new(super::super::child::own_program()?).args(words).current_dir(directory).exec();
     Err(Error::new(format!("the command cannot be started: {error}")))
 }
