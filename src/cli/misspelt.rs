@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_inventory::{Inventory, Layer};
-use windlass_yaml::Mapping;
+use windlass_yaml::{Mapping, Node};
 
 use super::session::Session;
 use crate::error::{did_you_mean, misspelling};
-use crate::playbook::{Play, Role};
+use crate::plan::TagFilter;
+use crate::playbook::{Play, Role, Task};
 use crate::settings::Settings;
 
 /// Maximum number and size of files to search for a name, in bytes.
@@ -23,19 +24,85 @@ const HOSTS: usize = 1000;
 const DEPTH: usize = 6;
 
 /// Warnings for selected tags that no task has, but that resemble the tag of a task. Other unknown tags may belong to
-/// files that are included later, so they are not reported.
+/// files that are included later, so they are reported only if no file can be.
 pub(super) fn tags<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
     let tasks: Vec<_> = plays.flat_map(Play::all_tasks).collect();
     let known: BTreeSet<&str> = tasks.iter().flat_map(|task| task.tags.iter().map(|tag| &**tag)).collect();
     let special = ["all", "tagged", "untagged", "always", "never"];
+    let is_unknown = |tag: &&str| !known.contains(tag) && !special.contains(tag);
+    let hint = |tag: &str| did_you_mean(tag, known.iter().copied());
+    let filter = TagFilter::new(&settings.tags, &settings.skip_tags);
+    let may_include = |task: &&Arc<Task>| (task.is_include() || is_template(&task.action)) && filter.selects_task(task);
+    let only = || settings.tags.iter().map(String::as_str);
+    let selects_nothing =
+        !settings.tags.is_empty() && only().all(|tag| is_unknown(&tag)) && !tasks.iter().any(may_include);
+    let named = |tag: &str| format!("`{tag}`{}", hint(tag).map(|hint| format!(" ({hint})")).unwrap_or_default());
+    let nothing = selects_nothing.then(|| match settings.tags.as_slice() {
+        [tag] => {
+            format!("no task has the tag `{tag}`{}", hint(tag).map(|hint| format!(": {hint}")).unwrap_or_default())
+        }
+        _ => format!("no task has one of the tags {}", only().map(named).collect::<Vec<_>>().join(", ")),
+    });
     // Short words are near others by accident.
     let is_long = |tag: &&str| tag.chars().count() > 4;
-    let chosen = settings.tags.iter().chain(&settings.skip_tags).map(String::as_str);
-    chosen
-        .filter(is_long)
-        .filter(|tag| !known.contains(tag) && !special.contains(tag))
-        .filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", did_you_mean(tag, known.iter().copied())?)))
+    let chosen = only().filter(|_| !selects_nothing).chain(settings.skip_tags.iter().map(String::as_str));
+    let near = chosen.filter(is_long).filter(is_unknown);
+    nothing
+        .into_iter()
+        .chain(near.filter_map(|tag| Some(format!("no task has the tag `{tag}`: {}", hint(tag)?))))
         .collect()
+}
+
+/// Warnings for tasks that notify what no handler of their play is called. Once such a task changes something, the run
+/// ends. Plays whose handlers only a run knows are left out.
+pub(super) fn handlers<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Settings) -> Vec<String> {
+    let filter = TagFilter::new(&settings.tags, &settings.skip_tags);
+    let mut found = Vec::new();
+    for play in plays.filter(|_| settings.error_on_missing_handler) {
+        let tasks = play.all_tasks();
+        let names = tasks.iter().filter(|task| task.handler).flat_map(|task| names_of_handler(task));
+        let known: BTreeSet<String> = names.collect();
+        let brings_handlers = |task: &&Arc<Task>| task.is_include() || is_template(&task.action);
+        if tasks.iter().any(brings_handlers) || known.iter().any(|name| is_template(name)) {
+            continue;
+        }
+        for node in tasks
+            .iter()
+            .filter(|task| task.handler || filter.selects_task(task))
+            .filter_map(|task| task.keyword("notify"))
+        {
+            for node in node.as_list().unwrap_or(std::slice::from_ref(node)) {
+                let Some(name) = node.as_str().filter(|name| !is_template(name) && !known.contains(*name)) else {
+                    continue;
+                };
+                let hint = did_you_mean(name, known.iter().map(String::as_str)).map(|hint| format!(": {hint}"));
+                let hint = hint.unwrap_or_default();
+                let sentence = format!(
+                    "no handler of the play has the name or topic `{name}`, which the task at {} notifies{hint}",
+                    node.span
+                );
+                if !found.contains(&sentence) {
+                    found.push(sentence);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Texts that notify a handler: its name and topics, also with its role.
+fn names_of_handler(task: &Task) -> Vec<String> {
+    let name = task.name.as_ref().and_then(Node::scalar_text);
+    let words: Vec<String> = name.into_iter().chain(task.listen.iter().cloned()).collect();
+    let roles = task.frame.role().map(|role| [role.name.as_str(), role.short_name()]);
+    let in_role =
+        |word: &String| roles.into_iter().flatten().map(|role| format!("{role} : {word}")).collect::<Vec<_>>();
+    let in_roles: Vec<String> = words.iter().flat_map(in_role).collect();
+    words.into_iter().chain(in_roles).collect()
+}
+
+fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
 }
 
 /// Warnings for variables of `-e` and of the inventory that nothing reads, but that resemble a variable of a role.

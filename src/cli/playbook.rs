@@ -309,9 +309,9 @@ pub(super) fn load<'a>(playbooks: &'a [PathBuf], session: &Session) -> Result<Ve
         }
     }
     let plays = || loaded.iter().flat_map(|(_, plays)| plays);
-    let misspelt =
-        misspelt::tags(plays(), &shared.run.settings).into_iter().chain(misspelt::variables(plays(), session));
-    misspelt.for_each(|sentence| shared.warn(sentence));
+    let settings = &shared.run.settings;
+    let misspelt = misspelt::tags(plays(), settings).into_iter().chain(misspelt::handlers(plays(), settings));
+    misspelt.chain(misspelt::variables(plays(), session)).for_each(|sentence| shared.warn(sentence));
     Ok(loaded)
 }
 

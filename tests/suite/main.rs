@@ -79,6 +79,7 @@ mod lost_connections;
 mod lsp;
 mod majority;
 mod masking;
+mod misspelt;
 mod older_playbooks;
 mod open_files;
 mod otlp;
