@@ -17,6 +17,8 @@ pub const BUG: u8 = 250;
 pub enum Kind {
     /// Anything without its own exit code; exits with 1.
     Generic,
+    /// A task has notified a handler that does not exist; exits with 1.
+    NoHandler,
     /// An unreadable or invalid playbook, role, task file or variable file; exits with 4.
     Parse,
     /// An invalid command line; exits with 5.
@@ -98,6 +100,17 @@ impl Error {
         self
     }
 
+    /// Turns it into the error of a task that has notified a handler that does not exist.
+    pub fn of_handler(mut self) -> Error {
+        self.kind = Kind::NoHandler;
+        self
+    }
+
+    /// Whether a task has notified a handler that does not exist.
+    pub fn is_of_handler(&self) -> bool {
+        self.kind == Kind::NoHandler
+    }
+
     /// Turns it into a parse error, which exits with 4.
     pub fn as_parse(mut self) -> Error {
         self.kind = Kind::Parse;
@@ -140,7 +153,7 @@ impl Error {
     /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Generic => 1,
+            Kind::Generic | Kind::NoHandler => 1,
             Kind::Argument => 2,
             Kind::Parse => 4,
             Kind::Usage => 5,

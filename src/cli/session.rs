@@ -456,7 +456,13 @@ impl Session {
     /// caller must call [`Session::end`] afterwards.
     pub(super) async fn plays(&self, run: &mut PlaybookRun, plays: Vec<Play>) -> Result<Option<u8>> {
         match until_signal(panics::unless(run.run(plays))).await {
-            Ok(Ok(outcome)) => outcome.map(|()| None),
+            Ok(Ok(outcome)) => {
+                // Ansible prints none. After such an error, hosts have changes whose handlers have not run.
+                if outcome.as_ref().is_err_and(Error::is_of_handler) {
+                    let _ = self.shared.events.send(Event::Recap(run.summary().recap));
+                }
+                outcome.map(|()| None)
+            }
             Ok(Err(bug)) => {
                 self.stop("a bug in Windlass", run).await;
                 Err(bug)

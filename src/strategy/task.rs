@@ -259,7 +259,7 @@ impl Batch {
                     "The requested handler '{name}' was not found in either the main handlers list nor in the listening handlers list"
                 );
                 if self.shared.run.settings.error_on_missing_handler {
-                    return Err(Error::parse(message, &task.span).maybe_hint(hint).generic());
+                    return Err(Error::parse(message, &task.span).maybe_hint(hint).of_handler());
                 }
                 self.shared.warn(message);
             }

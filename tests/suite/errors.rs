@@ -452,6 +452,7 @@ fn unknown_handler_reported() {
     changed: [localhost] => {
         "msg": "x"
     }
+
     [WARNING]: no handler of the play has the name or topic `hanlder`, which the task at p.yml:7:15 notifies: did you mean `handler`?
     [ERROR]: The requested handler 'hanlder' was not found in either the main handlers list nor in the listening handlers list
       at p.yml:4:7

@@ -35,7 +35,7 @@ fn tags_that_select_nothing_are_reported_with_the_nearest() {
 }
 
 #[test]
-fn misspelt_handler_is_named_before_the_run() {
+fn misspelt_handler_is_named_before_the_run_and_the_recap_after_it() {
     let handlers =
         "  handlers:\n    - {name: restart nginx, debug: msg=x}\n    - {name: other, debug: msg=x, listen: topic}\n";
     let tasks = "    - {command: echo first, notify: [other, topic]}\n    - command: echo second\n      notify:\n        - restart nginx\n        - restat nginx\n";
@@ -46,6 +46,7 @@ fn misspelt_handler_is_named_before_the_run() {
     ran.ends(1).has(&format!("[WARNING]: {sentence}")).has("The requested handler 'restat nginx' was not found");
     assert_eq!(ran.text.matches(sentence).count(), 1, "{}", ran.text);
     assert!(ran.text.split_whitespace().collect::<Vec<_>>().join(" ").contains(place), "{}", ran.text);
+    ran.has("PLAY RECAP").has("a                          : ok=2    changed=2");
     misspelt.run(&["playbook", "-i", "hosts", "play.yml", "--list-tasks"]).ends(0).has(sentence);
 }
 
