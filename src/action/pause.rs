@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{ActionContext, Failure};
 use crate::outcome::TaskResult;
-use crate::output::{Event, Question};
+use crate::output::{Event, Hidden, Question};
 
 /// `pause`: waits for a time, or until the user answers.
 pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> {
@@ -35,11 +35,13 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
     } else {
         let _question = Question::begin();
         let text = prompt.unwrap_or_else(|| "Press enter to continue, Ctrl+C to interrupt".to_owned());
+        let is_interactive = std::io::stdin().is_terminal();
+        let hidden = (is_interactive && !echo).then(Hidden::begin);
         let _ = context.events.send(Event::Notice(format!("[{}]\n{text}:", context.task.short_action())));
-        if std::io::stdin().is_terminal() {
+        if is_interactive {
             let read = tokio::task::spawn_blocking(move || {
-                if !echo {
-                    return rpassword::read_password().unwrap_or_default();
+                if let Some(hidden) = hidden {
+                    return hidden.read().unwrap_or_default();
                 }
                 let mut line = String::new();
                 let _ = std::io::stdin().lock().read_line(&mut line);

@@ -9,6 +9,7 @@ use windlass_vault::{DEFAULT_LABEL, Identities, Secret, Secrets};
 
 use super::options::VaultOptions;
 use crate::error::{Error, Result};
+use crate::output::Hidden;
 use crate::settings::Settings;
 
 /// Options that name files with the passwords that were asked for.
@@ -30,6 +31,7 @@ pub(super) fn ask(prompt: &str, option: Option<&'static str>) -> Result<String> 
     let failed =
         |reason: String| Error::new(format!("cannot ask for '{}': {reason}", prompt.trim_end_matches([':', ' '])));
     if std::fs::File::open("/dev/tty").is_ok() {
+        let _hidden = Hidden::begin();
         return rpassword::prompt_password(prompt).map_err(|error| failed(error.to_string()));
     }
     line(prompt).map_err(|error| failed(error.to_string()))?.ok_or_else(|| {

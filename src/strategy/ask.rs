@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::execute::Shared;
 use crate::error::{Error, Result};
-use crate::output::{Event, Question};
+use crate::output::{Event, Hidden, Question};
 
 /// Prints a text after all pending output and returns once it is visible.
 pub(crate) async fn print_now(text: &str, shared: &Shared) {
@@ -26,10 +26,11 @@ pub(crate) enum Echo {
 /// Prints a prompt after all pending output and reads a line. Returns `None` at the end of input.
 pub(crate) async fn ask(prompt: &str, echo: Echo, shared: &Shared) -> Result<Option<String>> {
     let question = Question::begin();
+    let hidden = (echo == Echo::Hidden).then(Hidden::begin);
     print_now(prompt, shared).await;
     let read = tokio::task::spawn_blocking(move || {
-        if echo == Echo::Hidden {
-            return rpassword::read_password().map(Some);
+        if let Some(hidden) = hidden {
+            return hidden.read().map(Some);
         }
         let mut line = String::new();
         let count = std::io::stdin().lock().read_line(&mut line)?;

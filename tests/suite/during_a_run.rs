@@ -331,6 +331,29 @@ fn footer_hidden_while_something_is_asked() {
 }
 
 #[test]
+fn secret_typed_as_soon_as_its_prompt_is_shown_is_not_echoed() {
+    if !windlass_testing::has_all(&["strace"]) {
+        return;
+    }
+    let tasks = "- hosts: a\n  gather_facts: false\n  vars_prompt: [{name: word, prompt: Which word}]\n  tasks:\n    \
+                 - pause: {prompt: Really, echo: false}\n";
+    let folder = project(tasks);
+    // Without the delay the echo might be off in time by chance.
+    let slow = ["--wait", "--ctty", "strace", "-f", "-qq", "-o", "trace", "-P", "/dev/tty"];
+    let mut command = Command::new("setsid");
+    command.args(slow).args(["-e", "trace=ioctl", "-e", "inject=ioctl:delay_enter=500000"]);
+    command.arg(env!("CARGO_BIN_EXE_windlass")).args(["playbook", "-i", "hosts", "site.yml", "-K", "--no-journal"]);
+    let mut screen = Screen::start(prepared(command, folder.path(), &[]), 40, 120);
+    for (prompt, answer) in [("BECOME password:", "Quartz1"), ("Which word:", "Quartz2"), ("Really:", "Quartz3")] {
+        screen.wait_for(prompt);
+        screen.press(&format!("{answer}\r"));
+    }
+    let ended = screen.end();
+    assert!(ended.status.success() && !ended.bytes.contains("Quartz"), "{}", ended.bytes);
+    assert!(std::fs::read_to_string(folder.path().join("trace")).unwrap().contains("DELAYED"));
+}
+
+#[test]
 fn footer_absent_where_it_is_unwanted() {
     let tasks = "- hosts: a\n  gather_facts: false\n  tasks:\n    - {name: Slow, command: sleep 3}\n";
     let folder = project(tasks);
