@@ -495,7 +495,7 @@ fn open(data: &[u8], secrets: &Secrets, name: &str) -> Result<Vec<u8>> {
     let has_values = || !windlass_vault::is_encrypted(data) && std::str::from_utf8(data).is_ok_and(inline::may_have);
     plain.map_err(|error| {
         let hint = has_values()
-            .then(|| "its `!vault` values are encrypted one by one; `windlass vault textconv` prints them decrypted");
+            .then_some("its `!vault` values are encrypted one by one; `windlass vault textconv` prints them decrypted");
         Error::new(format!("{name}: {error}")).maybe_hint(hint.map(str::to_owned))
     })
 }

@@ -58,7 +58,7 @@ pub(super) fn plan_restart(client: &Client, args: &Args, host: &Host) -> Result<
     let plan = Plan::change(move |host, _| {
         let lock = Lock::take(&client, limit, host)?;
         // Another member may have failed, or may be restarting, since the first judgement.
-        match member.judge(lock.client(), host)? {
+        match member.judge(lock.pinned(), host)? {
             Restart::Allowed if !override_it => lock.renew()?,
             Restart::Refused(reason) => Verdict::Refused(reason).check(override_it)?,
             Restart::Allowed | Restart::Harmless => {}

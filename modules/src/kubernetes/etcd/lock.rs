@@ -66,7 +66,7 @@ impl<'a> Lock<'a> {
     }
 
     /// The client of the endpoint that has all changes of former holders.
-    pub(super) fn client(&self) -> &Client {
+    pub(super) fn pinned(&self) -> &Client {
         &self.pinned
     }
 
