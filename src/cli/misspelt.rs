@@ -11,9 +11,11 @@ use windlass_yaml::{Mapping, Node};
 
 use super::session::Session;
 use crate::error::{did_you_mean, misspelling};
+use crate::lint::is_template;
 use crate::plan::TagFilter;
 use crate::playbook::{Play, Role, Task};
 use crate::settings::Settings;
+use crate::strategy::notifications;
 
 /// Maximum number and size of files to search for a name, in bytes.
 const FILES: usize = 5000;
@@ -60,8 +62,10 @@ pub(super) fn handlers<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Set
     let mut found = Vec::new();
     for play in plays.filter(|_| settings.error_on_missing_handler) {
         let tasks = play.all_tasks();
-        let names = tasks.iter().filter(|task| task.handler).flat_map(|task| names_of_handler(task));
-        let known: BTreeSet<String> = names.collect();
+        let mut known = BTreeSet::new();
+        for handler in tasks.iter().filter(|task| task.handler) {
+            known.extend(notifications(handler, handler.name.as_ref().and_then(Node::scalar_text).as_deref()));
+        }
         let brings_handlers = |task: &&Arc<Task>| task.is_include() || is_template(&task.action);
         if tasks.iter().any(brings_handlers) || known.iter().any(|name| is_template(name)) {
             continue;
@@ -88,21 +92,6 @@ pub(super) fn handlers<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Set
         }
     }
     found
-}
-
-/// Texts that notify a handler: its name and topics, also with its role.
-fn names_of_handler(task: &Task) -> Vec<String> {
-    let name = task.name.as_ref().and_then(Node::scalar_text);
-    let words: Vec<String> = name.into_iter().chain(task.listen.iter().cloned()).collect();
-    let roles = task.frame.role().map(|role| [role.name.as_str(), role.short_name()]);
-    let in_role =
-        |word: &String| roles.into_iter().flatten().map(|role| format!("{role} : {word}")).collect::<Vec<_>>();
-    let in_roles: Vec<String> = words.iter().flat_map(in_role).collect();
-    words.into_iter().chain(in_roles).collect()
-}
-
-fn is_template(text: &str) -> bool {
-    text.contains("{{") || text.contains("{%")
 }
 
 /// Warnings for variables of `-e` and of the inventory that nothing reads, but that resemble a variable of a role.

@@ -36,12 +36,6 @@ impl ObjectText {
     }
 }
 
-impl From<Map<String, Value>> for ObjectText {
-    fn from(map: Map<String, Value>) -> ObjectText {
-        ObjectText((!map.is_empty()).then(|| Value::Object(map).to_string().into()))
-    }
-}
-
 impl Serialize for ObjectText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde_json::from_str::<&RawValue>(self.as_str()).map_err(serde::ser::Error::custom)?.serialize(serializer)
@@ -147,7 +141,7 @@ mod tests {
         assert_eq!(object.as_str(), text);
         assert_eq!(serde_json::to_string(&object).unwrap(), text);
         assert_eq!(Value::Object(object.read()), serde_json::from_str::<Value>(text).unwrap());
-        assert_eq!(ObjectText::from(object.read()).read(), object.read());
+        assert_eq!(read(&Value::Object(object.read()).to_string()).unwrap().read(), object.read());
         assert!(read("{ }").unwrap().is_empty());
     }
 

@@ -156,13 +156,18 @@ impl Handlers {
 impl Named {
     /// Texts that notify this handler.
     fn notifications(&self) -> impl Iterator<Item = String> {
-        let role = self.task.frame.role();
-        let words = self.name.as_deref().into_iter().chain(self.task.listen.iter().map(String::as_str));
-        words.flat_map(move |word| {
-            let in_role = role.map(|role| [&*role.name, role.short_name()].map(|role| format!("{role} : {word}")));
-            std::iter::once(word.to_owned()).chain(in_role.into_iter().flatten())
-        })
+        notifications(&self.task, self.name.as_deref())
     }
+}
+
+/// Texts that notify a handler of this name: the name and its topics, also behind its role.
+pub(crate) fn notifications<'a>(handler: &'a Task, name: Option<&'a str>) -> impl Iterator<Item = String> + use<'a> {
+    let role = handler.frame.role();
+    let words = name.into_iter().chain(handler.listen.iter().map(String::as_str));
+    words.flat_map(move |word| {
+        let in_role = role.map(|role| [&*role.name, role.short_name()].map(|role| format!("{role} : {word}")));
+        std::iter::once(word.to_owned()).chain(in_role.into_iter().flatten())
+    })
 }
 
 /// Whether masks in place of parts of a text can result in another one.

@@ -40,5 +40,6 @@ mod unknown;
 
 pub(crate) use ask::{Echo, ask, print_now};
 pub use execute::{Reload, Shared};
+pub(crate) use handlers::notifications;
 pub use one_item::CONDITION_FALSE;
 pub use run::{PlaybookRun, Summary};
