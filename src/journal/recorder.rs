@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
 use windlass_inventory::Inventory;
 use windlass_template::Read;
@@ -598,8 +599,8 @@ impl Recorder {
     fn digest(&self, place: &Place, outcome: &HostOutcome, is_recorded: bool) -> Option<String> {
         let replay = self.replay.as_ref().filter(|_| place.compared.load(Ordering::Relaxed));
         let mut digest = (is_recorded || replay.is_some()).then(|| of_effects(&outcome.parts, &self.salt))?;
-        let before = replay.and_then(|replay| replay.digest(place.at(), &outcome.host));
-        if let Some(before) = before.filter(|before| *before != digest) {
+        let before = replay.and_then(|replay| replay.outcome(place.at(), &outcome.host)).map(|done| &done.digest);
+        if let Some(before) = before.filter(|before| **before != digest) {
             let task = &place.at().task;
             let what = format!("{task} on {} gives other variables, hosts or groups than before", outcome.host);
             self.differences.lock().unwrap_or_else(PoisonError::into_inner).push(what);
@@ -731,6 +732,12 @@ impl Recorder {
             }
         }
         Restored::Run
+    }
+
+    /// A fact that a task, which is evaluated again, reported in the resumed run.
+    pub(crate) fn fact_before(&self, place: &Place, host: &str, name: &str) -> Option<Json> {
+        let replay = self.replay.as_ref().filter(|_| place.compared.load(Ordering::Relaxed))?;
+        replay.outcome(place.at(), host)?.effect.get("ansible_facts")?.as_object_mut()?.shift_remove(name)
     }
 
     /// Whether a resumed run of several processes sent a task, and had its result.

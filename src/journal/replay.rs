@@ -203,10 +203,9 @@ impl Replay {
         Ok(items)
     }
 
-    /// Hash of what a task gave the run.
-    pub(super) fn digest(&self, at: &At, host: &str) -> Option<&str> {
-        let found = self.done.get(&(at.clone(), host.to_owned())).or_else(|| self.once.get(at));
-        found.map(|(_, done)| &*done.digest)
+    /// Outcome of a task on a host, or on the one that ran it for all.
+    pub(super) fn outcome(&self, at: &At, host: &str) -> Option<&Done> {
+        self.done.get(&(at.clone(), host.to_owned())).or_else(|| self.once.get(at)).map(|(_, done)| done)
     }
 
     /// Successful outcome of an item in the loop where the host's replay ended.

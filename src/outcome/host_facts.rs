@@ -233,6 +233,12 @@ impl HostFacts {
         self.free.contains(name)
     }
 
+    /// Gives an accepted fact another value.
+    pub(crate) fn replace(&mut self, name: &str, value: &Value) {
+        let found = self.kept.iter_mut().filter(|(known, _)| &**known == name);
+        found.for_each(|(_, known)| *known = value.clone());
+    }
+
     /// Names of the facts that yield to variables of the project.
     pub fn free(&self) -> impl Iterator<Item = &str> {
         self.free.iter().map(|name| &**name)

@@ -144,6 +144,24 @@ impl TaskResult {
         self.effects = effects.into();
     }
 
+    /// Gives a fact that the host reported another value.
+    pub(crate) fn replace_fact(&mut self, name: &str, value: &Value) {
+        self.retain_effects(|effect| {
+            if let Effect::Facts(facts) = effect {
+                facts.replace(name, value);
+            }
+            true
+        });
+        let facts = self.get("ansible_facts").and_then(Value::as_object).map(|facts| facts.try_iter_pairs());
+        let Some(facts) = facts.flatten() else { return };
+        let replaced = |(key, known): (Value, Value)| {
+            let is_it = key.as_str() == Some(name);
+            (key, if is_it { value.clone() } else { known })
+        };
+        let facts: Value = Value::from_pairs(facts.map(replaced));
+        self.set("ansible_facts", facts);
+    }
+
     /// Changes of the run other than the registered result.
     pub fn effects(&self) -> &[Effect] {
         &self.effects

@@ -215,7 +215,8 @@ impl TaskOnHost {
 
     /// Outcome of a task without a loop.
     pub(super) fn alone(&self, context: &Context, outcome: ItemOutcome) -> HostOutcome {
-        let ItemOutcome { result, delegate, context: own, .. } = outcome;
+        let ItemOutcome { mut result, delegate, context: own, .. } = outcome;
+        self.restore_time(&mut result);
         let mut notify = Vec::new();
         if result.changed() {
             self.notified(&own, &mut notify);

@@ -26,6 +26,9 @@ use crate::vars::secrecy::MASK;
 /// Length of the hash of items in the place of a task: enough to tell the items of one loop apart.
 const ITEM_BYTES: usize = 4;
 
+/// Fact with the time at which facts were gathered.
+const TIME: &str = "ansible_date_time";
+
 /// A task on a host as the journal identifies it.
 #[derive(Default)]
 pub(super) struct Recorded {
@@ -299,6 +302,15 @@ impl TaskOnHost {
         }
         if let (Some(recorder), Some(line)) = (self.shared.recorder(), line) {
             recorder.durable(line).await;
+        }
+    }
+
+    /// Gives facts that are gathered again the time that they had in the resumed run: its tasks may have named backups
+    /// or releases after it.
+    pub(super) fn restore_time(&self, result: &mut TaskResult) {
+        let Some((recorder, place)) = self.shared.recorder().zip(self.place.as_ref()) else { return };
+        if let Some(time) = recorder.fact_before(place, &self.host, TIME) {
+            result.replace_fact(TIME, &from_json(&time));
         }
     }
 

@@ -132,6 +132,20 @@ fn killed_run_resumed_continues_at_task_with_its_variables() {
 }
 
 #[test]
+fn resumed_run_names_files_after_the_time_of_the_first() {
+    let gather = "    - command: sleep 1.1\n    - setup:\n        gather_subset: [min]\n      register: later\n";
+    let backup = "    - copy:\n        content: x\n        dest: FOLDER/backup-{{ ansible_date_time.epoch }}\n";
+    let fails = "    - command: test -e FOLDER/mended\n";
+    let restore = "    - command: test -e FOLDER/backup-{{ ansible_facts.date_time.epoch }}\n    - command: test -e FOLDER/backup-{{ later.ansible_facts.ansible_date_time.epoch }}\n";
+    let project = Project::new(&(head("").replace("false", "true") + gather + backup + fails + restore));
+    project.write("hosts", "a ansible_connection=local\n");
+    project.play(&[]).ends(2);
+    project.write("mended", "");
+    std::thread::sleep(Duration::from_millis(1100));
+    project.play(&["--resume"]).ends(0);
+}
+
+#[test]
 fn failed_host_resumed_continues_at_its_task() {
     let fails = "    - name: fails\n      command: test -e FOLDER/mended\n      when: inventory_hostname == 'b'\n";
     for strategy in ["linear", "free"] {
