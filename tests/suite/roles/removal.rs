@@ -297,6 +297,8 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
     let backup = folder.path().join("roles/backup/tasks");
     fs::create_dir_all(&backup).unwrap();
     fs::write(backup.join("before.yml"), "- debug: {msg: backed up}\n").unwrap();
+    program(folder.path(), "kubectl", "true");
+    let place = format!("bin_dir={at}");
     let reported = |role: &str, more: &[&str]| {
         let playbook = format!(
             "- hosts: k8s_cluster
@@ -308,7 +310,7 @@ fn migration_names_its_nodes_or_that_none_is_to_be_changed() {
 "
         );
         let options = ["--check", "-e", "kube_network_plugin=bridge", "-e", "migrate_network_role=steps"];
-        let options = [&options[..], &["-e", "{cluster_silent_nodes: []}"], more].concat();
+        let options = [&options[..], &["-e", "{cluster_silent_nodes: []}", "-e", place.as_str()], more].concat();
         let (code, text) = play(folder.path(), "cp1 ip=127.0.0.1\ncp2 ip=127.0.0.2\n", &playbook, &options);
         assert_eq!(code, Some(0), "{text}");
         text
@@ -526,4 +528,8 @@ fn migration_of_the_runtime_does_not_delete_pods_without_controllers() {
     assert!(code == Some(2) && text.contains(refusal) && !text.contains("backed up"), "{text}");
     let (code, text) = migrated(&["-e", "migrate_runtime_delete_pods=true"]);
     assert!(code == Some(0) && text.contains("backed up"), "{text}");
+    // Without the list, nobody knows which pods would be lost.
+    program(folder.path(), "kubectl", "exit 1");
+    let (code, text) = migrated(&[]);
+    assert!(code == Some(2) && !text.contains("backed up"), "{text}");
 }
