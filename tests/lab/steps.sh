@@ -187,12 +187,16 @@ verify() { "$windlass" playbook -i "$inventory" playbooks/verify.yml -e "verify_
 verify_healthy() {
   eventually 60 verified || { tail -70 "$log/verify.log"; return 1; }
   recap "$log/verify.log" 'changed=0 +unreachable=0 +failed=0' && grep -q '"healthy": true' "$log/verify.json" || return 1
-  for check in etcd.members cluster.nodes network.pod network.node network.service network.port; do
+  for check in etcd.members cluster.nodes network.pod network.node network.service network.port volume.claim volume.write; do
     grep -qE "\"$check +pass " "$log/verify.log" || { echo "$check does not pass"; return 1; }
   done
 }
 
-verified() { verify -e verify_network=true > "$log/verify.log" 2>&1; }
+# A volume that was claimed is not given to another claim, so each attempt has a new one.
+verified() {
+  kubectl node1 delete persistentvolume lab --ignore-not-found && kubectl node1 apply -f - <tests/lab/volume.yml &&
+    verify -e verify_network=true -e '{verify_volumes: [lab]}' >"$log/verify.log" 2>&1
+}
 
 # A second snapshot changes no file, and check mode shows an object that was made after it and nothing of its value.
 snapshot() { "$windlass" playbook -i "$inventory" playbooks/snapshot.yml -e snapshot_dir="$log/snapshot" "$@"; }
