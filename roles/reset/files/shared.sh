@@ -26,6 +26,15 @@ owned() { # owned FILE: whether it is of such a network, by its name NETWORK or 
         '$0 != "" && (name == $0 || index(name, $0 "-") == 1) { found = 1 } END { exit !found }'
 }
 
+# An interrupted migration of the network has left a configuration that runtimes take before that of the next cluster,
+# and the former value of the reverse path filter.
+gone "$root"/etc/cni/net.d/00-windlass-migration.*
+for file in "$root/run/kube-network-migration" "$root/run/kube-pod-routes-both"; do
+    [ -e "$file" ] || continue
+    cat "$file" >"$root/proc/sys/net/ipv4/conf/all/rp_filter"
+    gone "$file"
+done
+
 for program in LICENSE README.md bandwidth bridge calico calico-ipam cilium-cni dhcp dummy firewall flannel \
     host-device host-local \
     ipvlan kube-ovn loopback macvlan portmap ptp sbr static tap tuning vlan vrf; do

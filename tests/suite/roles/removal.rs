@@ -416,6 +416,12 @@ fn reset_leaves_files_of_others_in_shared_folders() {
             "etc/cni/net.d/87-podman.conflist",
             r#"{"cniVersion": "0.4.0","name": "podman", "plugins": [{"type": "bridge"}]}"#,
         ),
+        (
+            "etc/cni/net.d/00-windlass-migration.conflist",
+            r#"{"cniVersion": "0.4.0","name": "windlass", "plugins": []}"#,
+        ),
+        ("run/kube-network-migration", "1\n"),
+        ("proc/sys/net/ipv4/conf/all/rp_filter", "2\n"),
         ("opt/cni/bin/loopback", ""),
         ("opt/cni/bin/own", ""),
         ("var/lib/cni/networks/podman/10.88.0.2", ""),
@@ -444,6 +450,8 @@ fn reset_leaves_files_of_others_in_shared_folders() {
     reset("yes");
     for (name, kept) in [
         ("etc/cni/net.d/87-podman.conflist", true),
+        ("etc/cni/net.d/00-windlass-migration.conflist", false),
+        ("run/kube-network-migration", false),
         ("opt/cni/bin/loopback", false),
         ("opt/cni/bin/own", true),
         ("var/lib/cni/networks/podman/10.88.0.2", true),
@@ -455,6 +463,7 @@ fn reset_leaves_files_of_others_in_shared_folders() {
         assert_eq!(at(name).exists(), kept, "{name}");
     }
     assert_eq!(fs::read_to_string(at("root/.kube/config")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(at("proc/sys/net/ipv4/conf/all/rp_filter")).unwrap(), "1\n");
     assert_eq!(reset("yes"), "", "a second reset finds nothing");
 
     for name in ["etc/cni/net.d/87-podman.conflist", "opt/cni/bin/own", "root/.kube/config"] {
