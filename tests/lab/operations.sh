@@ -544,6 +544,7 @@ operation_migrate_network() {
   holds 'its pods reach each other' eventually 60 daemons_meet
   network "${custom[@]}"
   holds 'cluster.yml refuses another network' refused refused.log 'playbooks/migrate_network.yml replaces it' cluster
+  holds '--limit is refused' refused limited.log 'limit leaves out node2, node3' migrate_network --limit node1
   holds '--check of the migration' run check.log migrate_network --check
   holds 'it changed nothing' settled 10-windlass.conflist
   holds 'a node asks the API and the service' load node3
