@@ -77,7 +77,7 @@ grouped() {
 }
 
 # given_up FILE: this run of remove_node.yml cordoned a node, and waited for none of its pods
-given_up() { [ "$(awk -v RS= '/: (Cordon the nodes that do not answer|Drain the nodes)/ && /\nchanged/ { print $4 }' "$1")" = Cordon ]; }
+given_up() { [ "$(awk -v RS= '/: (Cordon the nodes whose kubelet does not respond|Drain the nodes)/ && /\nchanged/ { print $4 }' "$1")" = Cordon ]; }
 
 no_executor() { ! on "$1" 'pgrep -f "executor[-].* serve"' >/dev/null; }
 

@@ -548,7 +548,7 @@ operation_migrate_network() {
   holds '--check of the migration' run check.log migrate_network --check
   holds 'it changed nothing' settled 10-windlass.conflist
   holds 'a node asks the API and the service' load node3
-  holds 'the migration from bridge to custom_cni is killed' migration_killed 'Wait until they have ended'
+  holds 'the migration from bridge to custom_cni is killed' migration_killed 'Wait until the former pods have ended'
   holds 'cluster.yml is refused meanwhile' refused meanwhile.log 'playbooks/migrate_network.yml replaces it' cluster
   holds 'all pods reach each other' eventually 60 daemons_meet
   network 'kube_network_plugin: bridge' 'custom_cni_leftovers: [/etc/cni/net.d/20-simple.conflist]'
@@ -564,7 +564,7 @@ operation_migrate_network() {
   holds 'cluster.yml applies what depends on the network' run after.log cluster
   holds 'cluster.yml changes nothing' unchanged cluster
   network 'kube_network_plugin: bridge' 'bridge_routing: vxlan'
-  holds 'the change to bridge with VXLAN is killed while kubelet of a node is stopped' migration_killed 'Wait until services leave them out'
+  holds 'the change to bridge with VXLAN is killed while kubelet of a node is stopped' migration_killed 'Wait until Services leave these pods out'
   holds 'another run changes it to bridge with VXLAN' migrate vxlan
   holds 'the network is bridge' settled 10-windlass.conflist
   network 'kube_network_plugin: macvlan'

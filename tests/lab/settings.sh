@@ -143,13 +143,13 @@ operation_nodes() {
   holds 'the service answers on every node there' answer_everywhere
   # The nodes keep their ranges, which have 253 addresses for pods.
   setting mask 'kube_network_node_prefix: 26' 'kubelet_max_pods: 62'
-  holds 'more pods than the range of a node has addresses are refused' refused pods.log \
-    'kubelet_max_pods is 254, but the range of node1 (/24) has only 253' cluster -e kube_network_node_prefix=23 -e kubelet_max_pods=254
+  holds 'more pods than the pod CIDR of a node has addresses are refused' refused pods.log \
+    'kubelet_max_pods is 254, but the pod CIDR of node1 (/24) has only 253' cluster -e kube_network_node_prefix=23 -e kubelet_max_pods=254
   setting mask 'kube_network_node_prefix: 25'
   holds 'the nodes keep their ranges' ranges_are 24 24
   holds 'replace_node.yml joins the worker again' run replace.log replace_node -e node=node2 -e skip_confirmation=true -e drain_grace_period=5
   holds 'its nodes are Ready' eventually 60 all_ready
-  holds 'the range of the new node is smaller' ranges_are 24 25
+  holds 'the pod CIDR of the new node is smaller' ranges_are 24 25
   holds 'the Deployment answers on every node' deployment
   holds 'cluster.yml changes nothing after all' unchanged cluster
 }

@@ -571,6 +571,6 @@ fn cluster_whose_members_of_etcd_are_unknown_refused() {
     let mut silent = seen();
     silent["10.0.0.1"]["api_members"] = json!("");
     let (folder, output) = judge(&silent, "10.0.0.1\n10.0.0.2\n");
-    assert!(text(&output).contains("10.0.0.1 does not list the members of etcd"), "{}", text(&output));
+    assert!(text(&output).contains("10.0.0.1 does not list the etcd members"), "{}", text(&output));
     assert!(!folder.path().join("made").exists());
 }

@@ -365,13 +365,13 @@ fn renewal_with_one_of_three_control_planes_away_is_complete() {
     cluster.renew("etcd", &[]);
     cluster.away("cp1", true);
     let text = cluster.renew("scheduler.conf", &[]);
-    let restarts = text.rsplit("Restart programs that read certificates").next().unwrap();
+    let restarts = text.rsplit("Restart components that read certificates").next().unwrap();
     assert!(restarts.contains("ok: [cp3]") && !text.contains("restart when this playbook"), "{text}");
     // The last one that serves is not restarted.
     cluster.away("cp3", true);
     fs::write(cluster.folder.path().join("cp2/bin/curl"), "#!/bin/sh\nexit 1\n").unwrap();
     let text = cluster.renew("scheduler.conf", &[]);
-    let restarts = text.rsplit("Restart programs that read certificates").next().unwrap();
+    let restarts = text.rsplit("Restart components that read certificates").next().unwrap();
     assert!(text.contains("no control plane serves except cp2") && restarts.contains("skipping: [cp2]"), "{text}");
 }
 

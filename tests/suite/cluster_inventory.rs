@@ -158,7 +158,7 @@ fn ranges_that_kubernetes_does_not_take_refused() {
 #[test]
 fn more_pods_than_addresses_refused() {
     let sentence =
-        "kubelet_max_pods is 126, but the range of cp1 (/25, kube_network_node_prefix) has only 125 addresses";
+        "kubelet_max_pods is 126, but the pod CIDR of cp1 (/25, kube_network_node_prefix) has only 125 addresses";
     let output = |variables: &str| {
         let folder = tempfile::tempdir().unwrap();
         let common = "kube_network_node_prefix=25\nkube_cgroup_v1_allowed=true\ndns_mode=none\n";
@@ -437,7 +437,7 @@ fn invalid_calico_settings_refused() {
     refused("calico_version=3.20.0", "no checksum of the manifests of Calico 3.20.0");
     refused("calico_vxlan_mode=Never", "a pool without tunnels need BGP");
     refused("calico_network_backend=bird\ncalico_ipip_mode=Always", "has one kind of tunnel");
-    refused("calico_ipam_host_local=true", "Calico's VXLAN needs Calico's own ranges of addresses");
+    refused("calico_ipam_host_local=true", "Calico's VXLAN needs Calico's own IPAM");
     refused("calico_pool_cidr=10.1.0.0/16", "must be networks within kube_pods_subnet");
     refused("calico_pool_blocksize=17", "in blocks of /17");
     refused("calico_bpf_enabled=true", "Set kube_proxy_remove to true");
@@ -510,7 +510,7 @@ fn invalid_cilium_settings_refused() {
         ("kube_proxy_remove=true", "services would have neither Cilium nor kube-proxy"),
         ("cilium_version=1.17.4", "must be a release from 1.18.0 on"),
         ("cilium_version=1.99.0", "Set cilium_chart_checksum"),
-        ("cilium_pool_cidr=10.1.0.0/24", "cilium_pool_cidr (10.1.0.0/24) has not enough ranges"),
+        ("cilium_pool_cidr=10.1.0.0/24", "cilium_pool_cidr (10.1.0.0/24) has not enough pod CIDRs"),
         ("cilium_bgp_peering_policies=['a']", "CiliumBGPPeeringPolicy ended with Cilium 1.18"),
     ] {
         refused(GROUPS, &format!("kube_network_plugin=cilium\n{variables}"), sentence);
@@ -677,7 +677,7 @@ fn machines_with_different_clocks_refused() {
     assert!(!output.contains("The clock"), "{output}");
     // Members of etcd need more, but that does not end the run.
     let output = refusals_of_machines(folder.path(), "maximal_clock_difference=200\n[etcd]\nworker1\n");
-    assert!(output.contains("The clocks of the members of etcd differ by 10"), "{output}");
+    assert!(output.contains("The clocks of the etcd members differ by 10"), "{output}");
 }
 
 /// Programs in `bin`, which the playbook finds before others.

@@ -279,7 +279,7 @@ fn healthy_etcd_defragmented_one_member_after_the_other() {
     let turns: Vec<usize> = ["cp1", "cp3", "cp2"]
         .iter()
         .map(|turn| {
-            let tasks = text.split("TASK [").filter(|task| task.contains("Defragment the member whose turn it is"));
+            let tasks = text.split("TASK [").filter(|task| task.contains("Defragment the etcd member"));
             tasks.enumerate().find(|(_, task)| task.contains(&format!("changed: [{turn}]"))).unwrap().0
         })
         .collect();

@@ -137,7 +137,7 @@ fn data_that_a_member_of_etcd_uses_is_not_replaced() {
     held.lock().unwrap();
     let output = outcome(folder.path(), "etcd/files/restore.sh", &["etcd.db", "etcd"], &[("ETCD_UNIT", "x")]);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && errors.contains("A member of etcd uses etcd"), "{errors}");
+    assert!(!output.status.success() && errors.contains("An etcd member uses etcd"), "{errors}");
     assert_eq!(fs::read_to_string(&database).unwrap(), "running\n");
 }
 

@@ -100,7 +100,7 @@ fn cluster_at_the_release_has_nothing_due() {
     assert_eq!(names(&decided["findings"]), [""; 0]);
     assert_eq!(names(&decided["releases"]), [""; 0]);
     assert!(
-        decided["plan"][0].as_str().unwrap().starts_with("No node and no member of etcd needs an upgrade"),
+        decided["plan"][0].as_str().unwrap().starts_with("No node and no etcd member needs an upgrade"),
         "{decided}"
     );
 }
@@ -693,7 +693,7 @@ fn upgrade_that_is_killed_goes_on() {
     }
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("output");
-    let moments = ["Keep the old programs", "Drain the node", "Upgrade the static pods", "Configure kubelet"];
+    let moments = ["Back up the old binaries", "Drain the node", "Upgrade the static pods", "Configure kubelet"];
     for moment in moments {
         let mut run = simulation(folder.path(), &[]).stdout(fs::File::create(&output).unwrap()).spawn().unwrap();
         while run.try_wait().unwrap().is_none() && !fs::read_to_string(&output).unwrap().contains(moment) {
@@ -787,7 +787,7 @@ fn window_that_has_ended_leaves_nodes_members_and_the_rest_as_they_are() {
     let ended = ["-e", "upgrade_window_end='06:00'", "-e", "upgrade_deadline=1", "-e", "etcd_version=3.5.30"];
     let (code, text) = simulate(folder.path(), &ended);
     assert_eq!(code, Some(0), "{text}");
-    for part in ["cp1 is left as it is", "the member of etcd on cp1 is left as it is", "no further release is begun"] {
+    for part in ["cp1 is left as it is", "the etcd member on cp1 is left as it is", "no further release is begun"] {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
     node_is(folder.path(), "1.20.2", "");
@@ -907,7 +907,7 @@ fn upgrade_to_a_release_that_loses_objects_is_refused_unless_it_is_ignored() {
         simulate(folder.path(), &[&last[..], &["-e", "{upgrade_ignore_preflight: [objects]}"][..]].concat());
     assert!(code == Some(0) && text.contains("PodSecurityPolicy of policy/v1beta1 (1): strict"), "{text}");
     // The end of a check repeats its plan, after the pages of what each node would do.
-    let again = text.split("PLAY [Print the plan of a check again]").nth(1).unwrap_or_default();
+    let again = text.split("PLAY [Show the plan of a check again]").nth(1).unwrap_or_default();
     assert!(again.contains("1. A snapshot of etcd and the keys of the cluster go to"), "{text}");
 }
 

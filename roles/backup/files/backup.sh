@@ -166,7 +166,7 @@ fi
 clusters=$(members)
 [ -n "$clusters" ] || [ "${BACKUP_NEEDS:-}" != etcd ] ||
     fail "There is no /etc/etcdctl.env on this host. Run playbooks/cluster.yml, which writes it."
-[ -n "$clusters" ] || is_control_plane || fail "This host has neither a member of etcd nor a control plane."
+[ -n "$clusters" ] || is_control_plane || fail "This host has neither an etcd member nor a control plane."
 
 if [ "$mode" = plan ]; then
     for entry in $clusters; do echo "would take a snapshot of ${entry%%=*}"; done

@@ -6,7 +6,7 @@ umask 077
 
 ! systemctl is-active --quiet "$ETCD_UNIT" || { echo "$ETCD_UNIT runs, so its data is not replaced." >&2; exit 1; }
 [ ! -e "$2/member/snap/db" ] || flock -n "$2/member/snap/db" true ||
-    { echo "A member of etcd uses $2, so its data is not replaced. Stop it." >&2; exit 1; }
+    { echo "An etcd member uses $2, so its data is not replaced. Stop it." >&2; exit 1; }
 mkdir -p "$2"
 chmod 0700 "$2"
 cd "$2"

@@ -98,7 +98,7 @@ fn local_path_provisioner_has_every_field() {
     has(&pod, "/spec/containers/0/image", &json!("r.example.com/b:v1"));
     has(&pod, "/spec/containers/0/imagePullPolicy", &json!("Always"));
     let root = json!({"local_path_provisioner_claim_root": "volumes"});
-    refused("local_path_provisioner", LOCAL_PATH, &root, "must be an absolute path below /");
+    refused("local_path_provisioner", LOCAL_PATH, &root, "must be an absolute path other than /");
 }
 
 const FEATURES: &str = "

@@ -87,7 +87,7 @@ fn settings_of_scheduler_plugins_that_fail_refused() {
     for (more, sentence) in [
         (json!({"scheduler_plugins_scheduler_replicas": 2}), "the schedulers would place the same pods"),
         (json!({"scheduler_plugins_scheduler_replicas": 0}), "is 0, but must be at least 1"),
-        (json!({"scheduler_plugins_namespace": "a.b"}), "is not a name of a namespace"),
+        (json!({"scheduler_plugins_namespace": "a.b"}), "is not the name of a namespace"),
         (json!({"scheduler_plugins_enabled_plugins": []}), "scheduler_plugins_enabled_plugins is empty"),
         (json!({"scheduler_plugins_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {

@@ -225,7 +225,7 @@ fn settings_of_vsphere_volumes_without_effect_refused() {
         (json!({"external_vsphere_user": "root"}), "accepts only user@domain and domain\\user"),
         (json!({"external_vsphere_password": "a\n[Global]"}), "has a line break or another control character"),
         (json!({"external_vsphere_kubernetes_cluster_id": ""}), "but must have 1 to 64"),
-        (json!({"vsphere_csi_namespace": "Storage"}), "is not a name of a namespace"),
+        (json!({"vsphere_csi_namespace": "Storage"}), "is not the name of a namespace"),
         (json!({"external_vsphere_version": "6.7u3"}), "works with vSphere 7.0 or newer"),
         (json!({"vsphere_csi_controller_replicas": 3}), "at most 1, the number of control planes"),
         (json!({"vsphere_csi_block_volume_snapshot": true}), "Set csi_snapshot_controller_enabled to true"),
@@ -233,7 +233,7 @@ fn settings_of_vsphere_volumes_without_effect_refused() {
             json!({"vsphere_csi_aggressive_node_not_ready_timeout": 10}),
             "have no effect without vsphere_csi_aggressive_node_drain: true",
         ),
-        (json!({"persistent_volumes_enabled": true}), "has no class of its own. Add one to storage_classes"),
+        (json!({"persistent_volumes_enabled": true}), "has no StorageClass of its own. Add one to storage_classes"),
         (json!({"csi_vsphere_version": "8.8.8"}), "Take one of 9.9.9"),
     ] {
         refused("csi_vsphere", &vsphere_driver(), &vsphere_volumes(more), sentence);

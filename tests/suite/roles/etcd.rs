@@ -41,7 +41,7 @@ fn new_member_of_etcd_that_connects_from_another_address_refused() {
     };
     let (code, text) = checked("10.0.0.9", "{}");
     assert!(
-        code == Some(2) && text.contains("cp1 would connect to the other members of etcd from 10.0.0.9. They would"),
+        code == Some(2) && text.contains("cp1 would connect to the other etcd members from 10.0.0.9. They would"),
         "{text}"
     );
     assert!(text.contains("Nothing was done, because cp1 has failed a check.") && !text.contains("removed"), "{text}");
@@ -121,7 +121,7 @@ fn changed_settings_of_a_member_in_a_pod_join_the_running_cluster() {
     let programs = format!("bin_dir={at}");
     let more = ["-e", &programs, "-e", "etcd_deployment_type=kubeadm", "-e", "kube_version=1.33.1"];
     let start =
-        ["--start-at-task", "control_plane : Write kubeadm's configuration for a control plane that runs", "--check"];
+        ["--start-at-task", "control_plane : Write kubeadm's configuration for the running control plane", "--check"];
     let hosts = "cp1 ip=10.0.0.1\ncp2 ip=10.0.0.2\n";
     let (code, text) = play(folder.path(), hosts, playbook, &[&more[..], &start[..]].concat());
     assert_eq!(code, Some(0), "{text}");

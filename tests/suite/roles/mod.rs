@@ -145,12 +145,12 @@ fn resolver_of_a_host_configured_where_it_is_managed() {
         }
         changed
     };
-    let upstream = "Write the servers for names outside of the cluster";
+    let upstream = "Write the file of upstream DNS servers";
     for (manager, tasks) in [
         (
             "systemd-resolved",
             &[
-                "Create the folder of systemd-resolved",
+                "Create the drop-in directory of systemd-resolved",
                 "Write the settings of systemd-resolved",
                 "Check whether systemd-resolved runs with older settings",
                 "Restart systemd-resolved with its settings",
@@ -203,7 +203,7 @@ fn unsuitable_host_refused() {
     let (code, text) = checked(&[]);
     match Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
         true => assert_eq!(code, Some(0), "{text}"),
-        false => assert!(code == Some(2) && text.contains("cp1 has version 1 of control groups, with"), "{text}"),
+        false => assert!(code == Some(2) && text.contains("cp1 has cgroup v1, with"), "{text}"),
     }
     let addresses = "{ansible_all_ipv4_addresses: [127.0.0.1], ansible_all_ipv6_addresses: []}";
     let (code, text) = checked(&[&allowed[..], &["-e", addresses]].concat());
@@ -254,7 +254,7 @@ fn unsuitable_host_refused() {
     for (content, lost) in [("# Of somebody else\n", false), ("kubernetesVersion: v1.36.4\n", true)] {
         fs::write(&applied, content).unwrap();
         let (code, text) = checked(&allowed);
-        let sentence = "cp1, cp2 ran a cluster, but no member of etcd has its data in";
+        let sentence = "cp1, cp2 ran a cluster, but no etcd member has its data in";
         assert!(lost == text.contains(sentence) && lost == (code == Some(2)), "{text}");
         assert!(!lost || text.contains("playbooks/recover.yml") && text.contains("playbooks/restore.yml"), "{text}");
     }

@@ -164,7 +164,7 @@ fn lost_certificates_of_a_member_in_a_pod_are_issued_by_the_authority_of_the_oth
 
     for (first, second) in [("aa", "bb"), ("aa bb", "aa")] {
         let found = recovery(&format!("cp1: {lost}, cp2: {}, cp3: {}", signed(first), signed(second)));
-        assert!(found["refused"][0].as_str().unwrap().contains("2 authorities of etcd: one on cp2"), "{found}");
+        assert!(found["refused"][0].as_str().unwrap().contains("2 etcd CAs: one on cp2"), "{found}");
     }
     // A container keeps the folder that was replaced, also if a run ended before it restarted the member.
     let replaced = "{etcd.process: active, etcd.data: 'yes', etcd.detached: 'yes'}";
@@ -201,7 +201,7 @@ fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority()
         assert_eq!((&found["keys"], &found["ended"]), (&serde_json::json!(keys), &serde_json::json!(keys)), "{found}");
         assert_eq!((&found["refused"], &found["renew"]), (&none, &none), "{found}");
         assert_eq!((&found["unsettled"], &found["lost"]), (&false.into(), &serde_json::json!({})), "{found}");
-        let does = format!("issues them again on {donor} with the same authority");
+        let does = format!("issues them again on {donor} with the same CA");
         assert!(found["donor"] == donor && found["findings"].to_string().contains(&does), "{found}");
     }
 
@@ -211,10 +211,7 @@ fn ended_certificates_of_all_members_as_services_are_issued_by_their_authority()
 
     let other = member("member.pem", "bb");
     let found = judged([&other, &ended, &ended].map(String::as_str));
-    assert!(
-        found["refused"][0].as_str().unwrap().contains("2 authorities: one on cp3, cp2, another one on"),
-        "{found}"
-    );
+    assert!(found["refused"][0].as_str().unwrap().contains("2 CAs: one on cp3, cp2, another one on"), "{found}");
 }
 
 /// Without this, the members are refused with the wrong advice to correct the network between the hosts.
@@ -237,5 +234,5 @@ fn certificates_of_members_with_different_authorities_are_not_copied() {
     let serving = member("etcd.majority: 'yes', etcd-certificates.broken: '', etcd-certificates.authorities: aa");
     let wrong = member("etcd-certificates.broken: '', etcd-certificates.authorities: bb");
     let found = recovery_of("host", &format!("cp1: {lost}, cp2: {serving}, cp3: {wrong}"));
-    assert!(found["refused"][0].as_str().unwrap().contains("2 authorities"), "{found}");
+    assert!(found["refused"][0].as_str().unwrap().contains("2 CAs"), "{found}");
 }
