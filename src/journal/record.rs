@@ -308,8 +308,8 @@ pub struct ItemDone {
     /// Reason why the result is withheld or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
-    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again, except for the
-    /// time; explanations read them.
+    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again, except for
+    /// the time; explanations read them.
     #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
     pub effect: ObjectText,
     /// Start, in milliseconds since 1970 in UTC.
@@ -370,8 +370,8 @@ pub struct Done {
     /// Hash of the variables, hosts and groups that the task gave the run, if a resumed run evaluates them again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again, except for the
-    /// time; explanations read them.
+    /// Groups, hosts or facts that the task added to the run, masked. A resumed run evaluates them again, except for
+    /// the time; explanations read them.
     #[serde(default, skip_serializing_if = "ObjectText::is_empty")]
     pub effect: ObjectText,
     /// Start, in milliseconds since 1970 in UTC.
