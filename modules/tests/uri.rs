@@ -124,6 +124,23 @@ fn redirects_followed_by_policy() {
 }
 
 #[test]
+fn response_beyond_the_limits_of_a_result_fails_and_changes_no_file() {
+    let json = |body: Vec<u8>| Answer::of(200, body).with("Content-Type", "application/json");
+    let server = Server::start(move |asked| match asked.path.as_str() {
+        "/large" => json([b"\"", vec![b'x'; 64 << 20].as_slice(), b"\""].concat()),
+        _ => json(["[", &"[],".repeat(3 << 20), "0]"].concat().into_bytes()),
+    });
+    let directory = tempdir().unwrap();
+    let dest = directory.path().join("kept");
+    fs::write(&dest, "old").unwrap();
+    for (path, word) in [("/large", "more than 64 MiB"), ("/many", "so many values")] {
+        let result = apply("uri", json!({ "url": server.url(path), "dest": dest }));
+        assert!(result["failed"] == true && result["msg"].as_str().unwrap().contains(word), "{}", result["msg"]);
+        assert_eq!(fs::read_to_string(&dest).unwrap(), "old");
+    }
+}
+
+#[test]
 fn credentials_sent() {
     let server = start();
     let login = |force: bool| json!({ "url": server.url("/secret"), "user": "me", "password": "pass", "force_basic_auth": force });

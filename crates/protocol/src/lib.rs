@@ -21,7 +21,7 @@ pub use message::{
     Become, BecomeMethod, Content, Delivery, Detached, Event, Flight, Former, Hello, OFFER, Offer, Peer, Reply,
     Request, Spent, Stream, TICKET, ToExecutor, Turn,
 };
-pub use weight::{MAX_DEPTH, MAX_WEIGHT, after_string};
+pub use weight::{MAX_DEPTH, MAX_WEIGHT, after_string, weigh};
 pub use windlass_secret::Secret;
 pub use wiped::Wiped;
 

@@ -19,7 +19,7 @@ const MEMBER: usize = 48;
 const SCALAR: usize = 32;
 
 /// Estimates the memory for the values of a JSON text, in bytes; fails beyond the limits. The text may be invalid JSON.
-pub(crate) fn weigh(json: &[u8]) -> Result<usize, Error> {
+pub fn weigh(json: &[u8]) -> Result<usize, Error> {
     let (mut rest, mut depth, mut weight) = (json, 0_usize, 0_usize);
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;

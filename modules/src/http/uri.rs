@@ -232,12 +232,22 @@ impl Task {
         let is_json = is_json(response.header("content-type").unwrap_or_default());
         let mut bytes = None;
         if is_json || self.return_content || !success || response.status >= 400 {
+            let failed = |message: String| Failure::new(message).with("url", shown.as_str());
             let mut content = Vec::new();
-            let read = (&mut response.body).take(MAX_CONTENT).read_to_end(&mut content);
-            read.map_err(|error| {
-                Failure::new(format!("HTTP Error while fetching {shown}: {}", reason(&error)))
-                    .with("url", shown.clone())
-            })?;
+            let read = (&mut response.body).take(MAX_CONTENT + 1).read_to_end(&mut content);
+            read.map_err(|error| failed(format!("HTTP Error while fetching {shown}: {}", reason(&error))))?;
+            // Of the page that explains an error, a part is enough.
+            if success && content.len() as u64 > MAX_CONTENT {
+                let limit = MAX_CONTENT >> 20;
+                return Err(failed(format!(
+                    "The response of {shown} has more than {limit} MiB, the limit of a result. Download it with `get_url`."
+                )));
+            }
+            content.truncate(MAX_CONTENT as usize);
+            // Two bytes of JSON become some eighty bytes of values.
+            if is_json && let Err(error) = windlass_protocol::weigh(&content) {
+                return Err(failed(format!("The JSON of {shown} cannot be part of a result: {error}.")));
+            }
             bytes = Some(content);
         }
         if let Some(dest) = &self.dest {
