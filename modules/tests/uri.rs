@@ -124,6 +124,19 @@ fn redirects_followed_by_policy() {
 }
 
 #[test]
+fn header_named_like_the_state_of_a_task_is_not_returned() {
+    let server = Server::start(|_| {
+        let names = ["Changed", "Failed", "Skipped", "Unreachable", "Ansible-Facts", "Diff", "Warnings", "Results"];
+        names.iter().fold(Answer::of(200, ""), |answer, name| answer.with(name, "yes")).with("Etag", "x")
+    });
+    let result = apply("uri", json!({ "url": server.url("/") }));
+    for name in ["failed", "skipped", "unreachable", "ansible_facts", "diff", "warnings", "results"] {
+        assert_eq!(result.get(name), None, "{result}");
+    }
+    assert_eq!((&result["changed"], &result["etag"]), (&json!(false), &json!("x")));
+}
+
+#[test]
 fn response_beyond_the_limits_of_a_result_fails_and_changes_no_file() {
     let json = |body: Vec<u8>| Answer::of(200, body).with("Content-Type", "application/json");
     let server = Server::start(move |asked| match asked.path.as_str() {

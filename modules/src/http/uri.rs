@@ -34,6 +34,27 @@ pub struct Uri;
 /// Largest response body that fits into a result.
 const MAX_CONTENT: u64 = 64 << 20;
 
+/// Keys of a result that decide about the task, its host or its output. The server chooses the names of its headers.
+const OF_TASKS: &[&str] = &[
+    "attempts",
+    "censored",
+    "changed",
+    "deprecations",
+    "diff",
+    "exception",
+    "failed",
+    "failed_when_result",
+    "finished",
+    "invocation",
+    "results",
+    "skip_reason",
+    "skipped",
+    "skipped_reason",
+    "started",
+    "unreachable",
+    "warnings",
+];
+
 /// Specification of `uri`.
 pub static SPEC: Spec = Spec {
     name: "uri",
@@ -317,7 +338,10 @@ impl Task {
 fn keys_of(response: &Response) -> Map {
     let mut data = Map::new();
     for (name, value) in &response.headers {
-        data.insert(name.replace('-', "_"), value.as_str().into());
+        let key = name.replace('-', "_");
+        if !OF_TASKS.contains(&key.as_str()) && !key.starts_with("ansible_") && !key.starts_with('_') {
+            data.insert(key, value.as_str().into());
+        }
     }
     if let Some(location) = response.header("location")
         && let Some(target) = Address::parse(&response.url).and_then(|address| address.join(location))
