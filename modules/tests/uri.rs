@@ -124,6 +124,26 @@ fn redirects_followed_by_policy() {
 }
 
 #[test]
+fn header_of_a_task_reaches_no_other_server() {
+    let other = start();
+    let elsewhere = other.url("/echo");
+    let server = Server::start(move |asked| match asked.path.as_str() {
+        "/near" => Answer::of(302, "").with("Location", "/here"),
+        "/far" => Answer::of(302, "").with("Location", &elsewhere),
+        _ => Answer::of(200, ""),
+    });
+    let headers = json!({ "PRIVATE-TOKEN": "key", "Authorization": "Bearer key", "Accept": "text/x" });
+    for path in ["/near", "/far"] {
+        assert_eq!(apply("uri", json!({ "url": server.url(path), "headers": headers }))["status"], 200);
+    }
+    let known =
+        |asked: &server::Asked| ["private-token", "authorization", "accept"].map(|name| asked.header(name).to_owned());
+    let near: Vec<_> = server.asked().iter().map(known).collect();
+    assert_eq!(near, vec![["key", "Bearer key", "text/x"].map(str::to_owned); 3]);
+    assert_eq!(other.asked().iter().map(known).collect::<Vec<_>>(), [["", "", "text/x"].map(str::to_owned)]);
+}
+
+#[test]
 fn header_named_like_the_state_of_a_task_is_not_returned() {
     let server = Server::start(|_| {
         let names = ["Changed", "Failed", "Skipped", "Unreachable", "Ansible-Facts", "Diff", "Warnings", "Results"];

@@ -30,6 +30,23 @@ use crate::{
     process::reason,
 };
 
+/// Headers that another server gets after a redirect. Any other may be a token, such as `PRIVATE-TOKEN`.
+const FOR_EVERYBODY: &[&str] = &[
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "if-modified-since",
+    "if-none-match",
+    "pragma",
+    "range",
+    "user-agent",
+];
+
 /// Maximum number of redirects, as in browsers.
 const MAX_REDIRECTS: usize = 10;
 
@@ -195,8 +212,7 @@ impl Client {
             let target = target.ok_or_else(|| format!("the redirect to '{location}' leads nowhere a client can go"))?;
             request.headers.retain(|(name, _)| {
                 let name = name.to_ascii_lowercase();
-                let secret = matches!(name.as_str(), "authorization" | "cookie" | "proxy-authorization");
-                (is_ours(&target) || !secret) && !self.unredirected.contains(&name)
+                (is_ours(&target) || FOR_EVERYBODY.contains(&name.as_str())) && !self.unredirected.contains(&name)
             });
             if request.method != next {
                 request.method = next;

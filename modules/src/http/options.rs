@@ -27,7 +27,7 @@ pub(super) const USE_GSSAPI: Opt =
 pub(super) const UNREDIRECTED_HEADERS: Opt = Opt::new(
     "unredirected_headers",
     Kind::List(&Kind::Str),
-    "Headers to drop on redirects. Credentials are always dropped if the redirect leads to another server.",
+    "Headers to drop on redirects. Another server gets only headers such as `Accept`, `Range` and `User-Agent` anyway.",
 )
 .default("[]");
 pub(super) const DECOMPRESS: Opt =
