@@ -100,6 +100,10 @@ pub static SPEC: Spec = Spec {
 /// Prefix of rsync's output lines for changed files.
 const MARK: &str = "<<CHANGED>>";
 
+/// Characters with which a path becomes a command of the other side's shell, which an rsync before 3.2.4 lets read it.
+/// Whoever may create files there chooses the names that a task found and passes on.
+const OF_SHELLS: &[char] = &['$', '`', ';', '&', '|', '<', '>', '(', ')', '\n'];
+
 impl Module for Synchronize {
     fn spec(&self) -> &'static Spec {
         &SPEC
@@ -136,6 +140,9 @@ impl Task {
         words.extend(switches(args, host.check()));
         if is_remote(src) {
             words.extend(pull_switches(args).map(str::to_owned));
+        }
+        if [src, dest].into_iter().any(|path| is_remote(path) && path.contains(OF_SHELLS)) {
+            words.push("--protect-args".to_owned());
         }
         let own_shell = args.list("rsync_opts").iter().any(|option| option.contains("--rsh"));
         if let Some(rsh) = args.str("_rsh").filter(|_| !own_shell) {

@@ -77,6 +77,26 @@ fn source_on_another_host_sends_no_links_out_devices_or_privileges() {
 }
 
 #[test]
+fn path_on_another_host_is_no_command_of_its_shell() {
+    if !has("rsync") {
+        return;
+    }
+    // As rsync was before 3.2.4.
+    let old = "PATH=${PATH#*:} RSYNC_OLD_ARGS=1; export PATH RSYNC_OLD_ARGS; exec rsync \"$@\"";
+    let bench = Bench::new().program("rsync", old).program("reach", "shift; cd \"$ROOT\"; exec sh -c \"$*\"");
+    let reach = format!("--rsh={}", bench.path("programs/reach").display());
+    for (name, is_kept) in [("$(touch made)", true), ("*", false)] {
+        bench.write(&format!("src/{name}/file"), "one\n");
+        let src = format!("there:{}/{name}/", bench.path("src").display());
+        let args = json!({"mode": "pull", "src": src, "dest": "@/dest/", "rsync_opts": [reach]});
+        let result = bench.run("synchronize", args, false);
+        assert_eq!(result["rc"], 0, "{result}");
+        assert_eq!(result["cmd"].as_str().unwrap().contains("--protect-args"), is_kept, "{result}");
+    }
+    assert!(!bench.path("made").exists());
+}
+
+#[test]
 fn synchronize_invalid_requests_refused() {
     if !has("rsync") {
         return;
