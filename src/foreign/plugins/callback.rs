@@ -260,3 +260,23 @@ impl PythonCallback {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn text_of_a_callback_takes_no_memory_once_it_is_printed() {
+        let program = concat!(
+            "import ctypes, os, sys\n",
+            include_str!("callbacks.py"),
+            "printed = Printed()\n",
+            "for _ in range(8):\n",
+            "    os.write(1, b'x' * (4 << 20))\n",
+            "    assert [len(text) for _, text in printed.take()] == [4 << 20]\n",
+            "os._exit(0 if os.fstat(printed.streams[0][1]).st_blocks * 512 < 8 << 20 else 3)\n",
+        );
+        match std::process::Command::new("python3").args(["-c", program]).status() {
+            Ok(status) => assert_eq!(status.code(), Some(0)),
+            Err(_) => windlass_testing::lacks("python3"),
+        }
+    }
+}

@@ -3,6 +3,19 @@ import atexit
 import fcntl
 import types
 
+# Bytes of printed text after which its memory is freed.
+FREED = 1 << 20
+
+
+def free(file, size):
+    """Frees the beginning of a file in memory. Cutting it would lose what others add to its end meanwhile."""
+    try:
+        # FALLOC_FL_PUNCH_HOLE and FALLOC_FL_KEEP_SIZE
+        ctypes.CDLL(None).fallocate(file, 3, ctypes.c_long(0), ctypes.c_long(size))
+    except (NameError, AttributeError):
+        # A Python built without ctypes keeps the text to its end.
+        pass
+
 
 class Printed:
     """Collects what the plugin, and programs that it starts, print: Windlass masks, escapes and prints that."""
@@ -16,18 +29,22 @@ class Printed:
             # Both streams of Python write through, so that their texts stand before the output of later programs.
             stream = os.fdopen(os.dup(number), 'w', encoding='utf-8', errors='replace', buffering=1)
             setattr(sys, 'std' + name, stream)
-            self.streams.append([name, file, 0, stream])
+            self.streams.append([name, file, 0, stream, 0])
 
     def take(self):
         """Texts printed since the last call, as pairs of a stream and a text."""
         texts = []
         for entry in self.streams:
-            name, file, at, stream = entry
+            name, file, at, stream, freed = entry
             stream.flush()
             size = os.fstat(file).st_size
             if size > at:
                 texts.append([name, os.pread(file, size - at, at).decode('utf-8', 'replace')])
                 entry[2] = size
+                # A callback may print every result of a long run.
+                if size - freed >= FREED:
+                    free(file, size)
+                    entry[4] = size
         return texts
 
 
