@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ssh_key::PrivateKey;
 
+use super::LARGEST_FILE;
 use super::image::{Image, Name};
 use super::manifest::{Base, Digest, Encoding, File, Kind, LeftOut, Manifest, Summary};
 use super::plan::{Artifact, ImageArchive, Plan};
@@ -190,7 +191,7 @@ impl Making<'_> {
         let parsed = Name::parse(name)?;
         let scratch = tempfile::tempdir_in(self.store.folder())
             .map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
-        let http = Http { timeout: self.request.timeout, limit: None };
+        let http = Http { timeout: self.request.timeout, limit: Some(LARGEST_FILE) };
         let image = Image::find(http, &parsed, architecture, scratch.path())?;
         let path = format!("images/{}", parsed.file());
         let base = self.request.since.map(|base| base.manifest().files.as_slice()).unwrap_or_default();
@@ -271,7 +272,8 @@ impl Making<'_> {
         }
         self.count += 1;
         let to = self.store.folder().join(format!("fetched-{}", self.count));
-        Http { timeout: self.request.timeout, limit: None }.download(url, checksum, &serde_json::Map::new(), &to)?;
+        let http = Http { timeout: self.request.timeout, limit: Some(LARGEST_FILE) };
+        http.download(url, checksum, &serde_json::Map::new(), &to)?;
         Ok(to)
     }
 }
@@ -281,5 +283,43 @@ fn same(url: &str, wanted: Option<&Digest>, found: &Digest) -> Result<()> {
         Some(wanted) => Err(Error::new(format!("`{url}` has the checksum {found}, but {wanted} is expected"))
             .hint("find out which of the two is right before you change the inventory")),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn download_larger_than_any_file_of_a_bundle_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/file", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", LARGEST_FILE + 1);
+            let _ = stream.write_all(head.as_bytes());
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let plan =
+            r#"{"releases": {}, "artifacts": [], "manifests": [], "images": [], "archives": [], "left_out": []}"#;
+        let request = Request {
+            name: String::new(),
+            plan: Plan::parse(plan.as_bytes()).unwrap(),
+            program: None,
+            since: None,
+            key: None,
+            architectures: Vec::new(),
+            without_images: true,
+            timeout: 10,
+        };
+        let store = Store::new(folder.path()).unwrap();
+        let mut making = Making { request: &request, store, files: BTreeMap::new(), count: 0 };
+        let refused = making.fetch(&url, "", false).unwrap_err();
+        assert!(refused.message().contains("and the limit is"), "{}", refused.message());
+        server.join().unwrap();
     }
 }

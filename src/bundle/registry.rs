@@ -178,7 +178,7 @@ impl<'a> Repository<'a> {
         let to = scratch.join(digest.to_string());
         if !to.exists() {
             let url = format!("{}/blobs/sha256:{digest}", self.base);
-            let http = Http { limit: Some(descriptor.size).filter(|size| *size > 0), ..self.http };
+            let http = Http { limit: Some(descriptor.size).filter(|size| *size > 0).or(self.http.limit), ..self.http };
             http.download(&url, &format!("sha256:{digest}"), &self.blob_headers(), &to)?;
         }
         Ok(to)
