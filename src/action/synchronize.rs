@@ -54,7 +54,7 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
             }
             paths(context, &mut args, &own.target, (src, dest))?;
             if let Some(other) = context.connection.become_user.as_ref().filter(|_| !args.contains_key("rsync_path")) {
-                args.insert("rsync_path".into(), Value::from(format!("{} -u {} rsync", other.method, other.user)));
+                args.insert("rsync_path".into(), Value::from(rsync_as(&other.method, &other.user)));
             }
             context.module_as_login_user(MODULE, value_of(args)).await
         }
@@ -139,6 +139,11 @@ fn paths(
     args.insert("src".into(), Value::from(src));
     args.insert("dest".into(), Value::from(dest));
     Ok(())
+}
+
+/// The command that starts rsync as another user. The other side's shell reads it, and a host may have sent the user.
+fn rsync_as(method: &impl std::fmt::Display, user: &str) -> String {
+    format!("{method} -u {} rsync", shell_words::quote(user))
 }
 
 /// The `ssh` command with which rsync on one host reaches another.
@@ -265,4 +270,15 @@ async fn natively(
         answer.set("diff", diff.clone());
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn become_user_of_synchronize_is_no_command() {
+        assert_eq!(rsync_as(&"sudo", "web"), "sudo -u web rsync");
+        assert_eq!(rsync_as(&"sudo", "$(id)"), "sudo -u '$(id)' rsync");
+    }
 }
