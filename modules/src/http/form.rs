@@ -121,7 +121,7 @@ fn multipart(value: &Value, host: &Host) -> Result<Body, Failure> {
                 bytes.extend(format!("; filename=\"{}\"", escaped(file)).into_bytes());
             }
             let kind = option("mime_type").unwrap_or("application/octet-stream");
-            bytes.extend(format!("\r\nContent-Type: {kind}\r\n\r\n").into_bytes());
+            bytes.extend(format!("\r\nContent-Type: {}\r\n\r\n", escaped(kind)).into_bytes());
             bytes.extend(content);
         } else {
             let text = plain(field).unwrap_or_else(|| field.to_string());
@@ -169,5 +169,12 @@ mod tests {
             text.contains("name=\"a\"\r\n\r\n1\r\n") && text.contains("filename=\"y.txt\"") && text.ends_with("--\r\n")
         );
         assert!(body(&json!({ "f": {} }), "form-multipart", &Host::alone()).is_err());
+    }
+
+    #[test]
+    fn media_type_of_a_file_adds_no_lines_to_the_form() {
+        let field = json!({ "f": { "content": "text", "mime_type": "text/x\r\nX-Other: y" } });
+        let made = body(&field, "form-multipart", &Host::alone()).unwrap();
+        assert!(String::from_utf8(made.bytes).unwrap().contains("Content-Type: text/x  X-Other: y\r\n\r\ntext"));
     }
 }
