@@ -20,10 +20,10 @@ fn checks() -> Vec<Value> {
 #[test]
 fn every_check_of_a_script_is_in_the_table() {
     let known: Vec<String> = checks().iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
-    for script in ["host", "node", "control_plane", "etcd", "cluster", "pairs"] {
+    for script in ["host", "node", "control_plane", "etcd", "cluster", "pairs", "volumes"] {
         let text = fs::read_to_string(Path::new(ROOT).join(format!("roles/verify/files/{script}.sh"))).unwrap();
         for word in text.split_whitespace().filter(|word| word.contains('.')) {
-            let prefixes = ["host.", "node.", "api.", "etcd.", "cluster.", "network."];
+            let prefixes = ["host.", "node.", "api.", "etcd.", "cluster.", "network.", "volume."];
             let is_id = !word.ends_with('.') && word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '.');
             if is_id && prefixes.iter().any(|prefix| word.starts_with(prefix)) {
                 assert!(known.iter().any(|id| id == word), "{script}.sh prints `{word}`, which has no row");
@@ -97,6 +97,7 @@ fn hosts_without_a_cluster_are_findings() {
         ("etcd.health", "fail"),
         ("cluster.nodes", "unknown"),
         ("network.pods", "skip"),
+        ("volume.write", "skip"),
         ("drift", "skip"),
     ] {
         assert_eq!(status(id).as_deref(), Some(expected), "{id}: {report}");
