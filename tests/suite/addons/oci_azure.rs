@@ -144,7 +144,7 @@ fn settings_of_huawei_cloud_that_fail_refused() {
     for (more, sentence) in [
         (
             json!({"external_huaweicloud_region": ""}),
-            "needs external_huaweicloud_region. Set it, or OS_REGION_NAME before the run",
+            "needs external_huaweicloud_region. Set it, or export OS_REGION_NAME before the run",
         ),
         (json!({"external_huaweicloud_secret_key": "a\nregion=b"}), "has a line break or another control character"),
         (json!({"external_huawei_cloud_controller_version": "8.8.8"}), "Take one of 9.9.9"),
