@@ -19,12 +19,31 @@ use std::{
 use case::Bench;
 use serde_json::{Value, json};
 
-/// Answers for API servers whose addresses are not in `$ROOT/dead`; without `--server`, for the load balancer.
+/// Answers for API servers whose addresses are not in `$ROOT/dead`; without `--server`, for the load balancer. They
+/// have one Lease. If `$ROOT/lost` exists, the answer to the next write of it is lost.
 const KUBECTL: &str = r#"
 server=balancer
 for word; do case "$word" in --server=*) server=${word#--server=} ;; esac; done
 ! grep -qx "$server" "$ROOT/dead" || { echo 'connection refused' >&2; exit 1; }
+config=${*#*--kubeconfig }
+cat "${config%% *}" > /dev/null || exit 1
 case "$*" in
+*/leases*)
+    cd "$ROOT" && lease=$(cat)
+    until mkdir busy 2> /dev/null; do sleep 0.01; done
+    trap 'rmdir busy' EXIT
+    version=$(cat version)
+    case "$*" in
+    *" get "*) echo get >> calls; echo "{\"items\": [$(cat lease)]}"; exit ;;
+    *" create "*) echo create >> calls; [ ! -s lease ] ;;
+    *" replace "*) echo replace >> calls; case "$lease" in *"\"resourceVersion\":\"$version\""*) ;; *) false ;; esac ;;
+    esac || { echo 'Error from server (Conflict): the object has been modified' >&2; exit 1; }
+    version=$((version + 1))
+    echo $version > version
+    echo "$lease" | sed "s/\"resourceVersion\":\"[0-9]*\"/\"resourceVersion\":\"$version\"/" > lease
+    cat lease >> leases
+    [ ! -e lost ] || { rm lost; echo 'unexpected EOF' >&2; exit 1; }
+    cat lease ;;
 *readyz*) echo ok ;;
 *"get nodes -l node-role.kubernetes.io/control-plane"*) cat "$ROOT/nodes.json" ;;
 *"get pods"*) cat "$ROOT/pods.json" ;;
@@ -47,7 +66,25 @@ impl Cluster {
         let nodes: Vec<Value> = (1..=size).map(node).collect();
         bench.write("nodes.json", &json!({ "items": nodes }).to_string());
         bench.write("pods.json", r#"{"items": []}"#).write("dead", "").write("admin.conf", "x");
+        bench.write("version", "0").write("lease", "").write("leases", "").write("calls", "");
         Cluster(bench)
+    }
+
+    /// Stores the Lease of a holder on cp3 in a version.
+    fn hold(&self, holder: &str, version: u32, seconds: u32) {
+        let spec = json!({ "holderIdentity": holder, "leaseDurationSeconds": seconds });
+        let lease = json!({ "metadata": { "resourceVersion": version.to_string() }, "spec": spec });
+        self.0.write("version", &version.to_string()).write("lease.new", &lease.to_string());
+        std::fs::rename(self.0.path("lease.new"), self.0.path("lease")).unwrap();
+    }
+
+    /// Holders of the Lease in the order in which tasks wrote it.
+    fn holders(&self) -> Vec<String> {
+        let holder = |line: &str| {
+            let lease: Value = serde_json::from_str(line).unwrap();
+            lease["spec"]["holderIdentity"].as_str().unwrap().split(' ').next().unwrap().to_owned()
+        };
+        self.0.read("leases").lines().map(holder).collect()
     }
 
     fn dead(&self, servers: &[&str]) {
@@ -219,28 +256,40 @@ esac
 "#;
 
 /// Answers for components whose manifest has no `--broken`, if asked without credentials, and for the objects of the
-/// cluster. Copies the manifest that a change keeps.
+/// cluster. Copies the manifest that a change keeps. With a broken API server, the addresses in `$ROOT/fall` are dead.
 const ANSWERS: &str = r#"
 [ ! -e "$ROOT/kube-scheduler.former.yaml" ] || cp "$ROOT/kube-scheduler.former.yaml" "$ROOT/kept"
 case "$*" in
-*/dev/null*:6443*--raw=/readyz*) ! grep -q -- --broken "$ROOT/manifests/kube-apiserver.yaml" ;;
+*/dev/null*:6443*--raw=/readyz*)
+    ! grep -q -- --broken "$ROOT/manifests/kube-apiserver.yaml" || { cat "$ROOT/fall" >> "$ROOT/cluster/dead"; exit 1; } ;;
 */dev/null*:10259*--raw=/healthz*) ! grep -q -- --broken "$ROOT/manifests/kube-scheduler.yaml" ;;
 *kubeadm-config*) cat "$ROOT/stored" ;;
 *cluster-info*) [ -e "$ROOT/lost" ] || { touch "$ROOT/lost"; echo 'unexpected EOF' >&2; exit 1; }; cat "$ROOT/info" ;;
-*replace*) cat > "$ROOT/info" ;;
-*) exit 1 ;;
+*"replace -f"*) cat > "$ROOT/info" ;;
+*) export ROOT="$ROOT/cluster" && exec "$ROOT/programs/kubectl" "$@" ;;
 esac
 "#;
 
 /// A control plane with an API server and a scheduler, whose processes end with their manifests like kubelet's pods.
 struct Plane {
     bench: Bench,
+    number: usize,
+    /// The cluster, if no other control plane has it.
+    alone: Option<Cluster>,
     stop: Arc<AtomicBool>,
     kubelet: Option<JoinHandle<()>>,
 }
 
 impl Plane {
+    /// The only one of a cluster, which has no lock.
     fn new() -> Plane {
+        let cluster = Cluster::of(1);
+        let mut plane = Plane::of(&cluster, 1);
+        plane.alone = Some(cluster);
+        plane
+    }
+
+    fn of(cluster: &Cluster, number: usize) -> Plane {
         let bench = Bench::new().program("kubeadm", KUBEADM).program("kubectl", ANSWERS);
         for folder in ["manifests", "wanted"] {
             for (name, port, path) in [("kube-apiserver", 6443, "readyz"), ("kube-scheduler", 10259, "healthz")] {
@@ -251,12 +300,19 @@ impl Plane {
         bench
             .write("admin.conf", "x")
             .write("refuses", "nothing\n")
+            .write("fall", &format!("https://10.0.0.{number}:6443\n"))
             .write("stored", "")
             .write("info", &info.to_string());
         bench.write("pki/apiserver.crt", &certificate(&["DNS:cp1"]));
         let stop = Arc::new(AtomicBool::new(false));
         let kubelet = kubelet(&bench, &stop);
-        Plane { bench, stop, kubelet: Some(kubelet) }
+        std::os::unix::fs::symlink(cluster.0.path(""), bench.path("cluster")).unwrap();
+        Plane { bench, number, alone: None, stop, kubelet: Some(kubelet) }
+    }
+
+    /// Wants other settings of the API server.
+    fn want(&self, flag: &str) {
+        self.bench.write("wanted/kube-apiserver.yaml", &manifest("kube-apiserver", 6443, "readyz", flag));
     }
 
     fn reconfigure(&self, more: Value, check: bool) -> Value {
@@ -264,6 +320,7 @@ impl Plane {
         let mut args = json!({
             "state": "reconfigured", "config_content": config, "kubeadm": "@/programs/kubeadm", "cert_dir": "@/pki",
             "kubectl": "@/programs/kubectl", "kubeconfig": "@/admin.conf", "api_timeout": 3,
+            "node_name": format!("cp{}", self.number),
         });
         args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.bench.run("windlass.kubernetes.kubeadm", args, check)
@@ -355,6 +412,8 @@ fn only_changed_component_restarts_and_diff_names_its_flag() {
         assert_eq!(plane.bench.read("manifests/kube-scheduler.yaml") == before, check);
     }
     assert_eq!(plane.reconfigure(json!({}), false)["changed"], false);
+    // Nobody else changes the only control plane, so a killed run does not block the next one.
+    assert!(plane.alone.as_ref().unwrap().holders().is_empty());
 }
 
 #[test]
@@ -482,4 +541,114 @@ fn configuration_and_address_published_by_the_first_control_plane() {
     assert!(plane.bench.read("stored").contains("ClusterConfiguration"));
     assert!(plane.bench.read("info").contains("server: https://10.0.0.9:8443"));
     assert_eq!(plane.reconfigure(first, false)["changed"], false);
+}
+
+/// Two runs give their control planes the same broken setting.
+#[test]
+fn control_planes_changed_at_once_second_refused_while_first_is_down() {
+    if !can_reconfigure() {
+        return;
+    }
+    let cluster = Cluster::of(3);
+    let planes = [1, 2].map(|number| Plane::of(&cluster, number));
+    planes.iter().for_each(|plane| plane.want("--broken"));
+    let answers = std::thread::scope(|scope| {
+        let begun = planes.each_ref().map(|plane| scope.spawn(|| plane.reconfigure(json!({}), false)));
+        begun.map(|one| one.join().unwrap())
+    });
+    let has = |answer: &Value, text: &str| answer["msg"].as_str().unwrap().contains(text);
+    let begun = answers.iter().position(|answer| has(answer, "kube-apiserver has not answered")).unwrap();
+    let refusal = &answers[1 - begun];
+    let count = "2 of 3 control planes are healthy, and restarting it would leave 1 healthy of 2";
+    assert!(has(refusal, count) && refusal["refused"] == true, "{answers:#?}");
+    assert!(planes[1 - begun].bench.read("manifests/kube-apiserver.yaml").contains("--v=1"));
+    assert!(!cluster.0.read("dead").contains(&format!("https://10.0.0.{}:6443", 2 - begun)));
+    assert_eq!(cluster.holders().last().unwrap(), "", "the lock is kept");
+}
+
+/// The API servers that are asked next refuse to create the Lease, which then looks like another task's.
+#[test]
+fn lock_whose_answer_was_lost_recognised_as_own() {
+    if !can_reconfigure() {
+        return;
+    }
+    let cluster = Cluster::of(3);
+    let plane = Plane::of(&cluster, 1);
+    plane.want("--v=2");
+    cluster.0.write("lost", "");
+    assert_eq!(plane.reconfigure(json!({}), false)["changed"], true);
+    let calls = cluster.0.read("calls").replace('\n', " ");
+    assert!(calls.starts_with("get create create create get replace "), "{calls}");
+    assert_eq!(cluster.holders().last().unwrap(), "", "the lock is kept");
+}
+
+#[test]
+fn lock_of_a_killed_holder_taken_after_its_time() {
+    if !can_reconfigure() {
+        return;
+    }
+    let cluster = Cluster::of(3);
+    let plane = Plane::of(&cluster, 1);
+    cluster.hold("cp3 killed", 7, 1);
+    plane.want("--v=2");
+    assert_eq!(plane.reconfigure(json!({}), false)["changed"], true);
+    let holders = cluster.holders();
+    assert!(holders[0] == "cp1" && holders.last().unwrap().is_empty(), "{holders:?}");
+
+    // With `allow_unsafe`, a task neither waits for the lock nor takes it.
+    cluster.hold("cp3 killed", 20, 3600);
+    plane.want("--v=3");
+    assert_eq!(plane.reconfigure(json!({ "allow_unsafe": true }), false)["changed"], true);
+    assert_eq!(cluster.holders(), holders);
+}
+
+/// Its time passes several times meanwhile.
+#[test]
+fn lock_that_its_holder_renews_awaited() {
+    if !can_reconfigure() {
+        return;
+    }
+    let cluster = Cluster::of(3);
+    let plane = Plane::of(&cluster, 1);
+    plane.want("--v=2");
+    cluster.hold("cp3 lives", 1, 5);
+    std::thread::scope(|scope| {
+        let task = scope.spawn(|| plane.reconfigure(json!({}), false));
+        let mut version = 1;
+        while cluster.0.read("calls").lines().count() < 13 {
+            assert!(!task.is_finished(), "{}", task.join().unwrap());
+            version += 1;
+            cluster.hold("cp3 lives", version, 5);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(cluster.holders().is_empty() && plane.bench.read("manifests/kube-apiserver.yaml").contains("--v=1"));
+        cluster.hold("", version + 1, 5);
+        assert_eq!(task.join().unwrap()["changed"], true);
+    });
+    assert_eq!(cluster.holders().first().unwrap(), "cp1");
+}
+
+/// The administrator's kubeconfig goes too, as with a reset.
+#[test]
+fn lock_renewed_and_released_while_its_own_api_server_is_down() {
+    if !can_reconfigure() {
+        return;
+    }
+    let cluster = Cluster::of(3);
+    let plane = Plane::of(&cluster, 1);
+    plane.want("--broken");
+    plane.bench.write("fall", "balancer\nhttps://10.0.0.1:6443\nhttps://10.0.0.2:6443\n");
+    std::thread::scope(|scope| {
+        let task = scope.spawn(|| plane.reconfigure(json!({ "api_timeout": 15 }), false));
+        while cluster.0.read("dead").is_empty() {
+            assert!(!task.is_finished(), "{}", task.join().unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::fs::remove_file(plane.bench.path("admin.conf")).unwrap();
+        let answer = task.join().unwrap();
+        assert!(answer["msg"].as_str().unwrap().contains("kube-apiserver has not answered for 15 seconds"), "{answer}");
+    });
+    let holders = cluster.holders();
+    let (released, held) = holders.split_last().unwrap();
+    assert!(released.is_empty() && held.len() > 1 && held.iter().all(|holder| holder == "cp1"), "{holders:?}");
 }

@@ -391,19 +391,34 @@ const DOCUMENTED: &[Row] = &[
         "Another change of members of the same etcd cluster",
         "1 h; after 30 s",
         &[
-            ("modules/src/kubernetes/quorum.rs", "const PATIENCE: Duration = Duration::from_secs(3600);"),
-            ("modules/src/kubernetes/quorum.rs", "const NOTICE: Duration = Duration::from_secs(30);"),
+            ("modules/src/kubernetes/turn.rs", "const PATIENCE: Duration = Duration::from_secs(3600);"),
+            ("modules/src/kubernetes/turn.rs", "const NOTICE: Duration = Duration::from_secs(30);"),
         ],
     ),
     (
-        "Lock of such a change whose holder was killed",
+        "Lock of members whose holder was killed",
         "30 s",
         &[("modules/src/kubernetes/etcd/lock.rs", "const MARGIN: u64 = 30;")],
     ),
     (
-        "Election in an etcd cluster that answered",
+        "Lock of control planes whose holder was killed",
+        "40 s",
+        &[("modules/src/kubernetes/kubeadm/lock.rs", "const DURATION: Duration = Duration::from_secs(40);")],
+    ),
+    (
+        "Cluster that answered, before such a lock",
         "60 s",
-        &[("modules/src/kubernetes/etcd/lock.rs", "const ELECTION: Duration = Duration::from_secs(60);")],
+        &[("modules/src/kubernetes/turn.rs", "const ELECTION: Duration = Duration::from_secs(60);")],
+    ),
+    (
+        "API server that releases the lock of control planes",
+        "20 s",
+        &[("modules/src/kubernetes/kubeadm/lock.rs", "const RELEASE: Duration = Duration::from_secs(20);")],
+    ),
+    (
+        "Recovery from the change of another control plane",
+        "30 s",
+        &[("modules/src/kubernetes/kubeadm/planes.rs", "const SETTLED: Duration = Duration::from_secs(30);")],
     ),
     (
         "TLS handshake with `bundle serve`",
@@ -586,6 +601,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("crates/lab/src/ssh.rs", "MOMENT", "one attempt to connect to a host of the lab"),
     ("modules/src/serve/peer/send.rs", "PAUSE", "rest of a listener that cannot accept a connection"),
     ("modules/src/serve/peer/take.rs", "TICK", "interval at which a read looks for a cancelled request"),
+    ("modules/src/kubernetes/kubeadm/lock.rs", "RENEWAL", "interval of renewals of a lock"),
+    ("modules/src/kubernetes/kubeadm/lock.rs", "AGAIN", "pause before a lock is renewed or released again"),
     ("modules/src/serve/gate.rs", "PAUSE", "interval of attempts to get a lock"),
     ("modules/src/serve/gate.rs", "HEARTBEAT", "interval of reports while a lock is awaited"),
     ("modules/src/host_lock/flight.rs", "OLD", "age of results of other runs that may be removed"),

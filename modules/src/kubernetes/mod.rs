@@ -6,6 +6,7 @@ mod certificate;
 mod configuration;
 mod deadline;
 mod quorum;
+mod turn;
 
 use crate::{Host, Plan, process};
 

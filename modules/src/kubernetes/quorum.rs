@@ -3,14 +3,7 @@
 //! Every path that changes etcd members or control planes calls [`judge`]. It is a pure function of the members'
 //! conditions, which the modules observe.
 
-use std::time::Duration;
-
 use crate::{Failure, Plan};
-
-/// Longest wait for other changes of the same cluster, which happen one after the other.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
-/// Wait for another change after which the user is informed.
-pub(crate) const NOTICE: Duration = Duration::from_secs(30);
 
 /// Condition of a member, as seen from the querying host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +90,8 @@ impl Verdict {
         match self {
             Verdict::Refused(reason) if !override_it => Err(Failure::new(format!(
                 "{reason} To continue anyway, set `allow_unsafe` (in the roles the variable `allow_unsafe_quorum`)."
-            ))),
+            ))
+            .with("refused", true)),
             _ => Ok(()),
         }
     }

@@ -3,13 +3,13 @@
 //! It is a key in the cluster itself, because hosts, runs and processes share nothing else. Its lease ends by itself if
 //! the holder is killed. A lock can be held only while there is a majority, and without one nothing can be lost.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::{
-    super::quorum::{NOTICE, PATIENCE},
+    super::turn,
     client::Client,
     cluster::{Observed, unreadable},
 };
@@ -17,8 +17,6 @@ use crate::{Failure, Host};
 
 /// Key of the lock.
 const KEY: &str = "/windlass/members";
-/// Time in which a cluster that answered gets a leader again.
-const ELECTION: Duration = Duration::from_secs(60);
 /// Seconds by which a lease outlasts the longest change.
 const MARGIN: u64 = 30;
 
@@ -35,34 +33,13 @@ impl<'a> Lock<'a> {
     /// Waits for the lock. It ends by itself when a change that takes `longest` must be over.
     pub(super) fn take(client: &Client, longest: Duration, host: &'a Host) -> Result<Lock<'a>, Failure> {
         let seconds = (longest.as_secs() + MARGIN).to_string();
-        let begun = Instant::now();
-        let mut silent = true;
-        loop {
+        turn::take("the members of this etcd cluster", &format!("the key {KEY} in etcd"), host, || {
             let healthy = client.healthy(host);
             if healthy.endpoints.is_empty() {
-                return Ok(Lock { client: client.clone(), pinned: client.clone(), lease: None, host });
+                return Ok(Ok(Lock { client: client.clone(), pinned: client.clone(), lease: None, host }));
             }
-            let holder = match attempt(client, &healthy, &seconds, host) {
-                Ok(Attempt::Held(lock)) => return Ok(lock),
-                Ok(Attempt::Busy(holder)) => holder,
-                // Its majority may have been lost since it answered.
-                Err(failure) if begun.elapsed() >= ELECTION => return Err(failure),
-                Err(_) => "An election".to_owned(),
-            };
-            if begun.elapsed() >= PATIENCE {
-                return Err(Failure::new(format!(
-                    "{holder} has kept the members of this etcd cluster for {} seconds, so nothing was changed. Wait until its run has \
-                     ended. Its lock is the key {KEY} in etcd.",
-                    PATIENCE.as_secs()
-                )));
-            }
-            if silent && begun.elapsed() >= NOTICE {
-                silent = false;
-                host.warn(format!("Waiting until {holder} has changed a member of the same etcd cluster."));
-            }
-            host.check_cancelled()?;
-            std::thread::sleep(Duration::from_secs(1));
-        }
+            attempt(client, &healthy, &seconds, host)
+        })
     }
 
     /// The client of the endpoint that has all changes of former holders.
@@ -106,11 +83,8 @@ impl Drop for Lock<'_> {
     }
 }
 
-enum Attempt<'a> {
-    Held(Lock<'a>),
-    /// Another change is under way; contains the name of its host.
-    Busy(String),
-}
+/// The lock, or the name of the host that changes a member now.
+type Attempt<'a> = Result<Lock<'a>, String>;
 
 /// Takes the lock if nobody holds it, through the first endpoint that grants a lease.
 fn attempt<'a>(client: &Client, healthy: &Client, seconds: &str, host: &'a Host) -> Result<Attempt<'a>, Failure> {
@@ -137,11 +111,11 @@ fn with_lease<'a>(client: &Client, pinned: Client, lease: String, host: &'a Host
     let answer = lock.pinned.feed(host, &["txn"], &words)?;
     let answer: Value = serde_json::from_str(answer.trim()).map_err(|_| unreadable("txn", &answer))?;
     if answer["succeeded"] == true {
-        return Ok(Attempt::Held(lock));
+        return Ok(Ok(lock));
     }
     let found = &answer["responses"][0]["Response"]["ResponseRange"]["kvs"][0]["value"];
     let holder = found.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok()).unwrap_or_default();
-    Ok(Attempt::Busy(String::from_utf8_lossy(&holder).trim_start_matches("host:").to_owned()))
+    Ok(Err(String::from_utf8_lossy(&holder).trim_start_matches("host:").to_owned()))
 }
 
 /// Hexadecimal id of a granted lease.

@@ -102,6 +102,7 @@ static SPEC: Spec = Spec {
                  and, if queried, `healthy`.",
         },
         Return { name: "whole_cluster", kind: "bool", when: "can_stop", doc: "Whether no member would remain." },
+        Return { name: "refused", kind: "bool", when: "failed", doc: "Whether the majority or a lock forbade the change." },
         Return { name: "healthy", kind: "bool", when: "health, status", doc: "Whether every member answers." },
         Return { name: "endpoints", kind: "list", when: "health, status", doc: "Answers of the endpoints." },
         Return { name: "leader", kind: "str", when: "status", doc: "Id of the leader." },

@@ -9,6 +9,7 @@ use crate::{Args, Check, Failure, Host, Kind, Module, Opt, Plan, Return, Spec};
 
 mod decide;
 mod join;
+mod lock;
 mod node;
 mod planes;
 mod publish;
@@ -37,8 +38,11 @@ static SPEC: Spec = Spec {
         "`reconfigured` applies a changed configuration to the static pods of a control plane. It writes only manifests \
          that differ, one after the other, and waits until each component answers. If one does not, its former manifest \
          is put back. Issues the API server's certificate again if it lacks names. With diff, prints changed flags.",
-        "Resets or upgrades a control plane only while a majority of the others is healthy. With stacked etcd, a majority \
-         of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
+        "Resets, upgrades or restarts a control plane only while a majority of the others is healthy. With stacked etcd, a \
+         majority of etcd members must remain too. `can_stop` and `can_restart` only check this and fail otherwise.",
+        "Changes one control plane of a cluster at a time, also when several hosts or runs ask for it: the Lease \
+         `kube-system/windlass-control-planes` is held from the last check to the end of the change. Waits an hour for it \
+         at most. With `allow_unsafe`, or where all control planes go together, neither is done.",
         "Passes tokens and keys in files that only root can read, never as arguments of a process.",
     ],
     options: &[
@@ -208,6 +212,12 @@ static SPEC: Spec = Spec {
             kind: "bool",
             when: "can_stop, can_restart",
             doc: "Whether no control plane would remain.",
+        },
+        Return {
+            name: "refused",
+            kind: "bool",
+            when: "failed",
+            doc: "Whether the majority or the lock forbade the change.",
         },
         Return { name: "token", kind: "str", when: "token", doc: "Bootstrap token." },
         Return {

@@ -1,6 +1,10 @@
 //! Protects control planes from being stopped or restarted while the cluster needs them.
 
-use std::{net::IpAddr, path::Path, time::Duration};
+use std::{
+    net::IpAddr,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -9,6 +13,7 @@ use super::{
         etcd,
         quorum::{Change, Condition, Kind, Standing, Verdict, judge},
     },
+    lock::Lease,
     node::{ADMIN, is_control_plane},
     tool::Tool,
 };
@@ -16,6 +21,8 @@ use crate::{Args, Failure, Host, Plan};
 
 /// Attempts to reach an API server: a load balancer may briefly still route to a stopped one.
 const ATTEMPTS: u32 = 3;
+/// Time in which a cluster recovers from the change of another control plane.
+const SETTLED: Duration = Duration::from_secs(30);
 
 /// A change of control planes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,32 +43,124 @@ struct Planes {
 
 /// `state: can_stop` and `state: can_restart`. Change nothing; fail if the remaining control planes would not serve.
 pub(super) fn plan(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Plan, Failure> {
-    let verdict = verdict(tool, args, purpose, host)?;
+    let verdict = Request::of(tool, args, purpose).verdict(false, host)?;
     let whole = verdict == Verdict::WholeCluster;
     verdict.apply(args.bool("allow_unsafe"), || Ok(Plan::unchanged().with("whole_cluster", whole)))
 }
 
-/// Judges whether the nodes of `names` (by default this one) may be stopped or restarted.
-pub(super) fn verdict(tool: &Tool, args: &Args, purpose: Purpose, host: &Host) -> Result<Verdict, Failure> {
-    let admin = args.str("kubeconfig").unwrap_or(ADMIN);
-    // Without the administrator's file, the node is not a control plane, or no longer one.
-    if !Path::new(admin).exists() {
-        return Ok(Verdict::Allowed);
+/// A change of the control planes that a task stops or restarts.
+pub(super) struct Request {
+    tool: Tool,
+    admin: String,
+    names: Vec<String>,
+    known: Vec<(String, String)>,
+    port: i64,
+    purpose: Purpose,
+    override_it: bool,
+    /// Time in which the cluster recovers from a change before.
+    patience: Duration,
+    /// Whether the change was judged and must not cost the majority.
+    guarded: bool,
+}
+
+impl Request {
+    /// The nodes of `names`, by default this one.
+    pub(super) fn of(tool: &Tool, args: &Args, purpose: Purpose) -> Request {
+        let names: Vec<String> = args.list("names").into_iter().map(str::to_owned).collect();
+        Request {
+            tool: tool.clone(),
+            admin: args.str("kubeconfig").unwrap_or(ADMIN).to_owned(),
+            names: if names.is_empty() { vec![tool.node.clone()] } else { names },
+            known: known(args),
+            port: args.int("api_port").unwrap_or(6443),
+            purpose,
+            override_it: args.bool("allow_unsafe"),
+            patience: SETTLED,
+            guarded: false,
+        }
     }
-    let names = args.list("names");
-    let names = if names.is_empty() { vec![tool.node.as_str()] } else { names };
-    let known = known(args);
-    let api = Api { tool, admin, known: &known, port: args.int("api_port").unwrap_or(6443), host };
-    let planes = api.planes()?;
-    if planes.planes.is_empty() {
-        return Ok(Verdict::Refused(format!(
-            "Refusing to {} control plane {}: no API server answers, so nobody knows whether others serve. Name all control planes with \
-             `control_planes`, or bring an API server back.",
-            if purpose == Purpose::Stop { "stop" } else { "restart" },
-            names.join(", ")
-        )));
+
+    /// Judges the change, which [`Request::alone`] then makes.
+    pub(super) fn judge(&mut self, host: &Host) -> Result<Verdict, Failure> {
+        let verdict = self.settled(false, host)?;
+        // A cluster that goes as a whole has nothing to keep.
+        self.guarded = verdict == Verdict::Allowed && !self.override_it;
+        Ok(verdict)
     }
-    Ok(decide(&planes, &names, purpose))
+
+    /// Makes a change that was judged while no other task changes a control plane of the cluster, if it is allowed then
+    /// too. With `allow_unsafe`, it neither waits nor is judged.
+    pub(super) fn alone<T>(&self, host: &Host, change: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let api = self.api(host);
+        // Without an API server, nobody has a control plane to lose, and there is no lock. Nobody else changes the only
+        // control plane, whose API server would not keep the lock.
+        let nodes = if self.guarded && Path::new(&self.admin).exists() { api.nodes()? } else { None };
+        let Some(nodes) = nodes.filter(|nodes| nodes.len() > 1 || self.purpose == Purpose::Stop) else {
+            return change();
+        };
+        let others = nodes.iter().filter(|node| node["metadata"]["name"] != self.tool.node.as_str());
+        let lease = Lease::of(&self.tool, &self.admin, others.filter_map(|node| api.url(node)))?;
+        lease.hold(host, |held| {
+            let verdict = match self.settled(true, host)? {
+                Verdict::WholeCluster => Verdict::Refused(format!(
+                    "Refusing to stop control plane {}: the others have left the cluster since the task began. Run the task again.",
+                    self.names.join(", ")
+                )),
+                verdict => verdict,
+            };
+            verdict.check(false)?;
+            held.check()?;
+            change()
+        })
+    }
+
+    /// The verdict once the cluster has recovered from a change before: etcd elects a leader, an API server starts.
+    fn settled(&self, locked: bool, host: &Host) -> Result<Verdict, Failure> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let verdict = self.verdict(locked, host)?;
+            if !matches!(verdict, Verdict::Refused(_)) || Instant::now() >= deadline {
+                return Ok(verdict);
+            }
+            host.check_cancelled()?;
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    /// Judges whether the nodes may be stopped or restarted. Under the lock, an API server has answered, so that none
+    /// answers does not mean that nothing can be lost.
+    fn verdict(&self, locked: bool, host: &Host) -> Result<Verdict, Failure> {
+        // Without the administrator's file, the node is not a control plane, or no longer one.
+        if !Path::new(&self.admin).exists() {
+            return Ok(Verdict::Allowed);
+        }
+        let api = self.api(host);
+        let planes = match api.nodes()? {
+            Some(nodes) => api.planes(&nodes)?,
+            None if locked => Planes::default(),
+            None => Planes { planes: self.silent(), etcd: Vec::new() },
+        };
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        if planes.planes.is_empty() {
+            return Ok(Verdict::Refused(format!(
+                "Refusing to {} control plane {}: no API server answers, so nobody knows whether others serve. Name all control planes \
+                 with `control_planes`, or bring an API server back.",
+                if self.purpose == Purpose::Stop { "stop" } else { "restart" },
+                names.join(", ")
+            )));
+        }
+        Ok(decide(&planes, &names, self.purpose))
+    }
+
+    /// Control planes from the caller.
+    fn silent(&self) -> Vec<Standing> {
+        let silent = |(name, _): &(String, String)| Standing { name: name.clone(), condition: Condition::Unhealthy };
+        self.known.iter().map(silent).collect()
+    }
+
+    fn api<'a>(&'a self, host: &'a Host) -> Api<'a> {
+        Api { tool: &self.tool, admin: &self.admin, known: &self.known, port: self.port, host }
+    }
 }
 
 /// Control planes from the caller: names and addresses of their API servers.
@@ -104,19 +203,12 @@ struct Api<'a> {
 }
 
 impl Api<'_> {
-    /// Control planes from the cluster or, while no API server answers, from the caller.
-    fn planes(&self) -> Result<Planes, Failure> {
-        let Some(nodes) = self.nodes()? else {
-            let silent =
-                |(name, _): &(String, String)| Standing { name: name.clone(), condition: Condition::Unhealthy };
-            return Ok(Planes { planes: self.known.iter().map(silent).collect(), etcd: Vec::new() });
-        };
+    /// Conditions of control planes.
+    fn planes(&self, nodes: &[Value]) -> Result<Planes, Failure> {
         let mut planes = Planes::default();
-        for node in &nodes {
+        for node in nodes {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let url =
-                self.known.iter().find(|(known, url)| *known == name && !url.is_empty()).map(|(_, url)| url.clone());
-            let serves = match url.or_else(|| address(node, self.port)) {
+            let serves = match self.url(node) {
                 Some(url) => self.serves(&url)?,
                 None => false,
             };
@@ -128,6 +220,13 @@ impl Api<'_> {
             planes.etcd = self.members(&pods).unwrap_or_else(|| stacked(&pods, &planes.planes));
         }
         Ok(planes)
+    }
+
+    /// Address of the API server of a node.
+    fn url(&self, node: &Value) -> Option<String> {
+        let mut known = self.known.iter();
+        let known = known.find(|(known, url)| node["metadata"]["name"] == known.as_str() && !url.is_empty());
+        known.map(|(_, url)| url.clone()).or_else(|| address(node, self.port))
     }
 
     /// Members of an etcd in pods, as etcd lists them: with the members that have no vote, and with voters whose pods
@@ -287,6 +386,28 @@ mod tests {
             }
             assert_eq!(decide(&etcd, &["c"], purpose), Verdict::Allowed);
         }
+    }
+
+    /// The API servers answer, but have no Leases.
+    #[test]
+    fn whole_cluster_stopped_without_a_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let nodes = json!({ "items": ["a", "b"].map(|name| {
+            json!({ "metadata": { "name": name, "labels": { "node-role.kubernetes.io/control-plane": "" } } })
+        }) });
+        let script =
+            format!("#!/bin/sh\ncase \"$*\" in */leases*) exit 1 ;; *nodes*) echo '{nodes}' ;; *) echo ok ;; esac\n");
+        std::fs::write(path("kubectl"), script).unwrap();
+        std::fs::set_permissions(path("kubectl"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(path("admin.conf"), "").unwrap();
+        let args = json!({ "names": ["a", "b"], "kubectl": path("kubectl"), "kubeconfig": path("admin.conf"),
+            "node_name": "a", "control_planes": { "a": "https://a", "b": "https://b" }, "state": "reset" });
+        let host = Host::alone();
+        let args = Args::validate(&crate::kubernetes::kubeadm::SPEC, &args, &host).unwrap();
+        let mut request = Request::of(&Tool::of(&args, &host).unwrap(), &args, Purpose::Stop);
+        assert_eq!(request.judge(&host).unwrap(), Verdict::WholeCluster);
+        assert_eq!(request.alone(&host, || Ok("reset")).unwrap(), "reset");
     }
 
     #[test]

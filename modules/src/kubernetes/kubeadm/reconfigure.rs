@@ -14,7 +14,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{super::core::documents, node::ADMIN, publish::Publication, tool::Tool};
+use super::{
+    super::{core::documents, quorum::Verdict},
+    node::ADMIN,
+    planes::{Purpose, Request},
+    publish::Publication,
+    tool::Tool,
+};
 use crate::{
     Args, Failure, Host, Outcome, Plan, crypto,
     files::{
@@ -49,6 +55,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     let folder = Path::new(&admin).parent().unwrap_or(Path::new("/")).to_owned();
     let endpoint = args.str("api_endpoint").filter(|_| args.bool("first")).map(str::to_owned);
     let publication = endpoint.map(|endpoint| Publication { admin, endpoint });
+    let mut request = Request::of(&tool, args, Purpose::Restart);
     let plane = Plane { tool, folder };
     let wanted = match plane.rendered(&config, host) {
         // An earlier task would have written patches that the configuration names.
@@ -66,6 +73,8 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         }
         changes.push(change);
     }
+    let restarts = changes.iter().any(|change| change.due || change.kept.exists());
+    let verdict = if restarts { request.judge(host)? } else { Verdict::Allowed };
     let missing = plane.missing_names();
     // If the API server does not answer yet, its settings are still changed.
     let moved = publication.as_ref().is_some_and(|one| matches!(one.outdated(&plane.tool, host), Ok(Some(_))));
@@ -81,9 +90,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         if !missing.is_empty() {
             plane.renew_certificate(&config, host, outcome)?;
         }
-        for change in &changes {
-            plane.apply(change, host)?;
-        }
+        request.alone(host, || changes.iter().try_for_each(|change| plane.apply(change, host)))?;
         if let Some(publication) = publication {
             outcome.changed |= publication.publish(&plane.tool, &config, host, outcome)?;
         }
@@ -92,7 +99,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
     let mut plan = Plan::change(apply).with("action", if changed { "reconfigure" } else { "none" });
     plan.outcome.changed = changed;
     plan.outcome.diff = Plan::sequence(writes).outcome.diff;
-    Ok(plan.with("components", components).with("added_names", added))
+    verdict.apply(args.bool("allow_unsafe"), || Ok(plan.with("components", components).with("added_names", added)))
 }
 
 /// A running control plane.

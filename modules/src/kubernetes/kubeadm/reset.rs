@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     super::quorum::Verdict,
     node::{Files, MARKER},
-    planes::{self, Purpose},
+    planes::{Purpose, Request},
     tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
@@ -17,11 +17,9 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         return Ok(Plan::unchanged().with("action", "none").with("joined", false).with("initialized", false));
     }
     // A node with an unfinished init or join is not yet a control plane that others rely on.
-    let verdict = if files.unfinished.is_none() && files.control_plane_pods() > 0 {
-        planes::verdict(&tool, args, Purpose::Stop, host)?
-    } else {
-        Verdict::Allowed
-    };
+    let mut request = Request::of(&tool, args, Purpose::Stop);
+    let serves = files.unfinished.is_none() && files.control_plane_pods() > 0;
+    let verdict = if serves { request.judge(host)? } else { Verdict::Allowed };
     let skip = args.list("skip_phases").join(",");
     let ignored = args.list("ignore_preflight_errors").join(",");
     let apply = move |host: &Host, outcome: &mut Outcome| {
@@ -30,7 +28,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
             words.push(format!("--cri-socket={socket}"));
         }
         words.extend(phase_options(&skip, &ignored));
-        tool.run(&words, host, outcome)?;
+        request.alone(host, || tool.run(&words, host, outcome))?;
         let _ = std::fs::remove_file(MARKER);
         outcome.set("joined", false);
         outcome.set("initialized", false);

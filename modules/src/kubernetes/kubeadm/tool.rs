@@ -130,10 +130,16 @@ impl Tool {
 
     /// Queries the API server; a silent server is a valid answer.
     pub(super) fn ask(&self, kubeconfig: &str, words: &[&str], host: &Host) -> Result<Output, Failure> {
+        self.send(kubeconfig, words, "", host)
+    }
+
+    /// Sends the API server a request with the object in `input`.
+    pub(super) fn send(&self, kubeconfig: &str, words: &[&str], input: &str, host: &Host) -> Result<Output, Failure> {
         Command::new(&self.kubectl)
             .plain_locale()
             .args(["--kubeconfig", kubeconfig, "--request-timeout=10s"])
             .args(words.iter().copied())
+            .input(input)
             .run(host)
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{
     super::quorum::Verdict,
     node::{self, Api, Files},
-    planes::{self, Purpose},
+    planes::{Purpose, Request},
     tool::{Tool, phase_options},
 };
 use crate::{Args, Failure, Host, Outcome, Plan};
@@ -45,7 +45,8 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
         return Ok(Plan::unchanged().with("action", "none").with("version", version));
     }
     // The upgrade replaces the static pods, including a stacked etcd member.
-    let verdict = if control_plane { planes::verdict(&tool, args, Purpose::Restart, host)? } else { Verdict::Allowed };
+    let mut request = Request::of(&tool, args, Purpose::Restart);
+    let verdict = if control_plane { request.judge(host)? } else { Verdict::Allowed };
     let skip = args.list("skip_phases").join(",");
     let ignored = args.list("ignore_preflight_errors").join(",");
     let wanted = version.clone();
@@ -61,7 +62,7 @@ pub(super) fn plan(tool: Tool, args: &Args, host: &Host) -> Result<Plan, Failure
             words.push(format!("--config={path}"));
         }
         words.extend(phase_options(&skip, &ignored));
-        tool.run(&words, host, outcome)?;
+        request.alone(host, || tool.run(&words, host, outcome))?;
         if !control_plane {
             // On a worker, only the kubelet's configuration is rewritten, often with the same content.
             outcome.changed = before != std::fs::read("/var/lib/kubelet/config.yaml").ok();
