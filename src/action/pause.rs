@@ -22,6 +22,12 @@ pub(super) async fn run(context: &ActionContext) -> Result<TaskResult, Failure> 
         .or(number("minutes")?.map(|minutes| minutes.saturating_mul(60)))
         .map(|seconds| seconds.max(1));
     let prompt = context.text("prompt");
+    if seconds.is_none() && context.world.run.settings.plans {
+        // Only the run that carries out the plan has something to wait for.
+        let sentence = format!("a plan does not wait for the `pause` at {}", context.task.span);
+        let _ = context.events.send(Event::Warning(sentence));
+        return Ok(TaskResult::skipped("a plan does not ask"));
+    }
     let (start, began) = (Instant::now(), windlass_template::text(&windlass_template::about::now()));
     let mut answer = String::new();
     if let Some(seconds) = seconds {

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use windlass_inventory::Inventory;
 use windlass_ssh::HostKeyChecking;
 
 use super::options::VaultOptions;
@@ -19,7 +20,7 @@ use crate::journal::State;
 use crate::outcome::Jobs;
 use crate::output::{Printer, Secrets};
 use crate::settings::{Color, Config, Settings};
-use crate::vars::{FindPython, Run, World, connection_variables};
+use crate::vars::{Answers, FindPython, Run, World, connection_variables};
 
 /// Check this machine and this project: settings, inventory, keys, journal, Python, the lab.
 ///
@@ -238,11 +239,22 @@ fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
         }
         (Ok(inventory), None) => {
             let count = inventory.hosts().count();
+            let chosen = within_limit(&inventory).len();
+            let limit = settings.inventory.limit.as_deref().unwrap_or_default();
             let finding = match count {
                 0 => Finding::problem(
                     INVENTORY,
                     format!("`{sources}` has no hosts"),
                     "add hosts, as `windlass init inventory` does",
+                ),
+                _ if chosen == 0 => Finding::problem(
+                    INVENTORY,
+                    format!("the limit `{limit}` leaves none of the {count} hosts in `{sources}`"),
+                    "`windlass inventory --graph` shows the groups and hosts that it has",
+                ),
+                _ if chosen < count => Finding::ok(
+                    INVENTORY,
+                    format!("{chosen} of {count} hosts in `{sources}` within the limit `{limit}`"),
                 ),
                 1 => Finding::ok(INVENTORY, format!("1 host in `{sources}`")),
                 _ => Finding::ok(INVENTORY, format!("{count} hosts in `{sources}`")),
@@ -255,10 +267,16 @@ fn inventory(settings: &Settings) -> (Finding, Option<Arc<World>>) {
                 extra_vars: Arc::default(),
                 python: LazyLock::new(python),
                 jobs: Jobs::default(),
+                answers: Answers::default(),
             };
             (finding, Some(Arc::new(World::new(Arc::new(run), Arc::new(inventory)))))
         }
     }
+}
+
+/// Hosts of the inventory within `--limit`.
+fn within_limit(inventory: &Inventory) -> Vec<Arc<str>> {
+    inventory.matching("all").map(|found| found.hosts).unwrap_or_default()
 }
 
 fn journal(settings: &Settings) -> Finding {
@@ -337,12 +355,13 @@ fn known_hosts(file: &Path, settings: &Settings) -> Finding {
 /// Hosts of the inventory whose keys known_hosts lacks; `None` if none is reached over SSH with checked keys.
 fn keys_of_hosts(world: &Arc<World>) -> Option<Finding> {
     const LISTED: usize = 3;
-    let count = world.inventory.hosts().take(CHECKED).count();
+    let mut names = within_limit(&world.inventory);
+    names.truncate(CHECKED);
+    let count = names.len();
     let (sender, receiver) = mpsc::channel();
     let world = Arc::clone(world);
     let look = move || {
-        let names = world.inventory.hosts().take(CHECKED).map(|host| host.name());
-        let mut found = names.map(|name| has_keys(&world, name).map(|has| (Arc::clone(name), has)));
+        let mut found = names.iter().map(|name| has_keys(&world, name).map(|has| (Arc::clone(name), has)));
         // Nobody receives after the deadline.
         _ = found.try_for_each(|one| sender.send(one));
     };
@@ -357,7 +376,10 @@ fn keys_of_hosts(world: &Arc<World>) -> Option<Finding> {
         looked_at.iter().flatten().filter(|(_, has)| !has).map(|(name, _)| format!("`{name}`")).collect();
     let late = format!("{left} of {count} hosts were not looked at within {} s", KEYS_DEADLINE.as_secs());
     if unknown.is_empty() {
-        let text = format!("known_hosts has keys of all {checked} hosts that are checked");
+        let text = match checked {
+            1 => "known_hosts has the key of the only host that is checked".to_owned(),
+            _ => format!("known_hosts has keys of all {checked} hosts that are checked"),
+        };
         return match left {
             0 => (checked > 0).then(|| Finding::ok(KEYS, text)),
             _ => Some(Finding::note(KEYS, late, SLOW)),

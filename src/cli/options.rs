@@ -15,7 +15,7 @@ use crate::output::Secrets;
 use crate::planned::Request;
 use crate::playbook::Files;
 use crate::settings::{Config, Settings};
-use crate::vars::secrecy;
+use crate::vars::{Answers, secrecy};
 
 /// Selection of hosts.
 #[derive(Debug, Default, Args)]
@@ -236,6 +236,7 @@ pub(super) struct Inputs {
     pub(super) vault: VaultSecrets,
     pub(super) files: Arc<Files>,
     pub(super) extra_vars: Arc<Mapping>,
+    pub(super) answers: Answers,
 }
 
 impl TaskOptions {
@@ -257,7 +258,7 @@ impl TaskOptions {
         let extra_vars = self.run.extra_vars(&files)?;
         // Errors of the inventory may already show one.
         secrecy::learn(&secrets, |name| extra_vars.get(name).cloned().map(Variable::Text));
-        Ok(Inputs { vault, files, extra_vars })
+        Ok(Inputs { vault, files, extra_vars, answers: Answers::default() })
     }
 
     /// Variables of each `-e`.

@@ -22,6 +22,7 @@ use crate::playbook::{Item, Play};
 use crate::settings::{Color, Config, EventsTo, OutputForm, Settings, Show};
 use crate::shards::{Shards, ToLead};
 use crate::strategy::PlaybookRun;
+use crate::vars::Answers;
 
 /// Tasks, hosts and connections of a run, for every subcommand that runs playbooks.
 #[derive(Debug, Default, Args)]
@@ -46,6 +47,9 @@ pub(super) struct Selection {
     /// Extra variables of a plan file, which `-e` overrides.
     #[arg(skip)]
     pub(super) carried: Vec<ExtraVars>,
+    /// Answers to `vars_prompt` that the plan before the run has asked for.
+    #[arg(skip)]
+    answers: Answers,
 }
 
 /// Run playbooks
@@ -236,6 +240,7 @@ impl Selection {
     /// Reads vault passwords and extra variables.
     pub(super) fn inputs(&self, settings: &Settings) -> Result<Inputs> {
         let mut inputs = self.options.inputs(settings)?;
+        inputs.answers = self.answers.clone();
         if !self.carried.is_empty() {
             inputs.extra_vars = super::plan::with_carried(&self.carried, &inputs)?;
         }

@@ -366,7 +366,7 @@ impl Session {
         printer: &Printer,
         own: Option<Events>,
     ) -> Result<Session> {
-        let Inputs { vault, files, extra_vars } = inputs;
+        let Inputs { vault, files, extra_vars, answers } = inputs;
         let secrets = printer.secrets().clone();
         let (events, queue) = event_queue();
         if !output.wants_live() {
@@ -413,7 +413,7 @@ impl Session {
         };
         let python = LazyLock::new(python);
         let (settings, jobs) = (Arc::new(settings), Jobs::default());
-        let run = Arc::new(Run { settings, engine, secrets: secrets.clone(), extra_vars, python, jobs });
+        let run = Arc::new(Run { settings, engine, secrets: secrets.clone(), extra_vars, python, jobs, answers });
         let world = Arc::new(World::new(Arc::clone(&run), inventory));
         let loader = Loader { files: Arc::clone(&files), world: Arc::clone(&world), collections_path, modules };
         check_variables(&loader, &world);

@@ -170,12 +170,16 @@ fn status_of(event: &ResultEvent<Shown>) -> Status {
     match event.status {
         Outcome::Failed { ignored: false } | Outcome::Unreachable { ignored: false } => Status::Failed,
         // Tasks that need the result of this one are counted as unknown themselves.
-        _ if event.result.unknown() == Some(Unknown::NotRun) && event.task.changes_nothing() => Status::NotRun,
+        _ if event.result.unknown() == Some(Unknown::NotRun) && changes_no_host(&event.task) => Status::NotRun,
         _ if event.result.unknown().is_some() => Status::Unknown,
         Outcome::Skipped => Status::Skipped,
         _ if event.result.changed() => Status::Change,
         _ => Status::Unchanged,
     }
+}
+
+fn changes_no_host(task: &Task) -> bool {
+    task.changes_nothing() || task.short_action() == "pause"
 }
 
 /// Order of statuses, worst first.

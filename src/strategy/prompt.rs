@@ -8,10 +8,12 @@ use windlass_yaml::{Mapping, Node, Span};
 
 use super::ask::{Echo, ask};
 use super::execute::Shared;
+use crate::connection::Secret;
 use crate::error::{Error, Result};
 use crate::outcome::truth;
 use crate::output::{Event, leaves};
 use crate::playbook::Play;
+use crate::vars::Answer;
 
 /// Asks for the play's prompted variables that the command line does not set. Without a terminal, defaults apply.
 pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> Result<Arc<Mapping>> {
@@ -22,7 +24,7 @@ pub(super) async fn answers(play: &Play, context: &Context, shared: &Shared) -> 
             leaves(given, &mut |text| question.hide(text, shared));
             continue;
         }
-        let (answer, is_written) = question.answer(shared).await?;
+        let (answer, is_written) = question.asked_once(shared).await?;
         let recorded = shared.recorder().map(|recorder| recorder.answered(&question.name, &answer)).transpose()?;
         recorded.flatten().into_iter().for_each(|warning| shared.warn(warning));
         let answer = question.encrypted(answer, context, shared)?;
@@ -76,6 +78,24 @@ impl<'a> Question<'a> {
             name,
             encrypt,
         })
+    }
+
+    /// Returns the answer to the same question of the plan before this run, if there was one, and asks otherwise.
+    async fn asked_once(&self, shared: &Shared) -> Result<(String, bool)> {
+        let run = &shared.run;
+        let place = format!("{} {}", self.entry.span, self.name);
+        if !run.settings.plans
+            && let Some(answer) = run.answers.take(&place)
+        {
+            let text = answer.text.expose().to_owned();
+            self.hide(&text, shared);
+            return Ok((text, answer.is_written));
+        }
+        let (text, is_written) = self.answer(shared).await?;
+        if run.settings.plans {
+            run.answers.add(Answer { place, text: Secret::new(text.as_str()), is_written });
+        }
+        Ok((text, is_written))
     }
 
     /// Returns the answer, and whether the user or the project wrote it.

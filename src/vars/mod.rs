@@ -4,6 +4,7 @@
 //! successor with the changed hosts. So a running task keeps seeing the state it started with, and no lock is held
 //! while templates run.
 
+mod answers;
 mod base_settings;
 mod cache;
 mod connection;
@@ -19,6 +20,7 @@ mod scope;
 pub(crate) mod secrecy;
 mod world;
 
+pub use answers::{Answer, Answers};
 pub(crate) use base_settings::BaseSettings;
 pub use cache::FactCache;
 pub use connection::{Choice, ConnectionVariables, Source, connection_choices, connection_variables};

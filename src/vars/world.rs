@@ -11,6 +11,7 @@ use windlass_inventory::{Inventory, LayerOrigin};
 use windlass_template::{Context, Engine, Origin, Value, Variables};
 use windlass_yaml::Mapping;
 
+use super::answers::Answers;
 use super::facts::Facts;
 use super::ours::Ours;
 use super::scope::TaskScope;
@@ -40,6 +41,8 @@ pub struct Run {
     pub python: LazyLock<String, FindPython>,
     /// Background jobs that the run has started.
     pub jobs: Jobs,
+    /// Answers to `vars_prompt` of the plan that the run carries out.
+    pub answers: Answers,
 }
 
 /// Finds the Python on the controller.

@@ -161,6 +161,14 @@ fn doctor_reports_missing_paths_and_unknown_host_keys() {
     assert!(!shown.contains("paths "), "{shown}");
     assert!(shown.contains("note     host keys     known_hosts has none of `unknown`\n"), "{shown}");
     assert!(shown.contains("-> `windlass hostkeys pin -i INVENTORY`"), "{shown}");
+    let shown = text(folder.path(), &["doctor", "--limit", "known,local"]);
+    assert!(shown.contains("2 of 4 hosts in `"), "{shown}");
+    assert!(shown.contains("hosts.ini` within the limit `known,local`"), "{shown}");
+    assert!(shown.contains("known_hosts has the key of the only host that is checked"), "{shown}");
+    let output = windlass(folder.path(), &["doctor", "-l", "nobody"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("problem  inventory     the limit `nobody` leaves none of the 4 hosts"), "{shown}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::ran::wrap;
 use crate::terminal::open_terminal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -655,8 +656,15 @@ fn hostile_plan_file_refused_before_anything_runs() {
 
 /// Plans at a terminal with `--ask`, answers, and returns the output.
 fn asked(project: &Project, answer: &str) -> String {
+    answered(project, &["plan", "-i", "hosts", "site.yml", "--ask"], &[("Apply these changes? yes/no", answer)])
+}
+
+/// Prints of a command at a terminal that answers each question once.
+fn answered(project: &Project, words: &[&str], answers: &[(&str, &str)]) -> String {
     let (mut screen, side) = open_terminal();
-    let mut command = project.command(&["plan", "-i", "hosts", "site.yml", "--ask"]);
+    // Prompts for secrets open the terminal itself.
+    let mut command = Command::new("setsid");
+    wrap(command.args(["--wait", "--ctty"]), &project.command(words));
     command
         .stdin(Stdio::from(side.try_clone().unwrap()))
         .stdout(Stdio::from(side.try_clone().unwrap()))
@@ -666,16 +674,15 @@ fn asked(project: &Project, answer: &str) -> String {
     drop(command);
     let mut seen = String::new();
     let mut buffer = [0; 4096];
-    let mut is_answered = false;
+    let mut left = answers.iter().peekable();
     // The terminal reports the program's end as an error.
     while let Ok(count) = screen.read(&mut buffer) {
         if count == 0 {
             break;
         }
         seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        if !is_answered && seen.contains("Apply these changes? yes/no") {
+        while let Some((_, answer)) = left.next_if(|(question, _)| seen.contains(question)) {
             screen.write_all(answer.as_bytes()).unwrap();
-            is_answered = true;
         }
     }
     assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
@@ -732,6 +739,50 @@ fn variable_near_one_of_a_role_named_before_the_run() {
     project.write("local.yml", "all:\n  hosts:\n    node1: {ansible_connection: local, app_usr: x}\n");
     let (_, _, stderr) = project.windlass(&["playbook", "-i", "local.yml", "site.yml"]);
     assert!(stderr.contains("has the variable `app_usr`: did you mean `app_user`?"), "{stderr}");
+}
+
+#[test]
+fn questions_of_a_playbook_asked_once_for_plan_and_run() {
+    let playbook = "- hosts: node1\n  gather_facts: false\n  vars_prompt:\n    - {name: pin, prompt: Which pin}\n    - {name: word, prompt: Which word, private: false}\n  tasks:\n    - pause: {prompt: Really}\n      register: really\n    - copy: {content: '{{ word }} {{ pin }}', dest: '{{ playbook_dir }}/out'}\n    - debug: {msg: 'said {{ really.user_input }}'}\n";
+    let project = Project::new(playbook);
+    // A plan waits for no `pause`, and asks for variables.
+    let answers = [("Which pin:", "Quartz9Wombat\n"), ("Which word:", "blue\n")];
+    let text = answered(&project, &["plan", "-i", "hosts", "site.yml", "-o", "site.plan"], &answers);
+    assert!(text.contains("a plan does not wait for the `pause` at site.yml:7:7"), "{text}");
+    assert!(!text.contains("Really:") && project.read("out").is_none(), "{text}");
+    assert!(!project.read("site.plan").unwrap().contains("Quartz9Wombat"));
+    let text = answered(&project, &["apply", "site.plan"], &[answers[0], answers[1], ("Really:", "yes\n")]);
+    assert_eq!((text.matches("Which pin:").count(), text.matches("Really:").count()), (1, 1), "{text}");
+    assert!(text.contains("said yes"), "{text}");
+    assert_eq!(project.read("out").unwrap(), "blue Quartz9Wombat");
+}
+
+#[test]
+fn misspelt_variable_of_a_playbook_named_before_the_run() {
+    let playbook = "- hosts: node1\n  gather_facts: false\n  vars: {app_prot: 1, app_usres: 2}\n  roles:\n    - {role: app, app_usr: x}\n  tasks:\n    - include_tasks: tasks/more.yml\n    - import_role: {name: app}\n      vars: {app_pott: 1}\n    - include_role: {name: app}\n      vars: {app_portt: 1}\n";
+    let project = Project::new(playbook);
+    for folder in ["roles/app/meta", "roles/app/tasks", "tasks"] {
+        fs::create_dir_all(project.path().join(folder)).unwrap();
+    }
+    project.write(
+        "roles/app/meta/argument_specs.yml",
+        "argument_specs: {main: {options: {app_port: {}, app_user: {}}}}\n",
+    );
+    project.write("roles/app/tasks/main.yml", "- debug: {msg: x}\n");
+    project.write("tasks/more.yml", "- debug: {msg: '{{ app_usres }}'}\n");
+    let (_, _, stderr) = project.windlass(&["playbook", "-i", "hosts", "site.yml", "--list-tasks"]);
+    let stderr = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (name, place, hint) in [
+        ("app_prot", "3:10", "app_port"),
+        ("app_usr", "5:19", "app_user"),
+        ("app_pott", "9:14", "app_port"),
+        ("app_portt", "11:14", "app_port"),
+    ] {
+        let text = format!("has the variable `{name}`, which site.yml:{place} sets: did you mean `{hint}`?");
+        assert!(stderr.contains(&text), "{text}: {stderr}");
+    }
+    // An included file reads this one.
+    assert!(!stderr.contains("`app_usres`"), "{stderr}");
 }
 
 #[test]
