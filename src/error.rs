@@ -256,6 +256,15 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
 
 /// Like [`did_you_mean`], with at most this number of edits.
 pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest_name(word, limit, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// The candidate that at most this number of edits makes from a misspelt word.
+pub(crate) fn nearest_name<'a>(
+    word: &str,
+    limit: usize,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     candidates
         .into_iter()
         // A character has at most four bytes.
@@ -266,7 +275,7 @@ pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item 
         .map(|candidate| (osa_distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
-        .map(|(_, candidate)| format!("did you mean `{candidate}`?"))
+        .map(|(_, candidate)| candidate)
 }
 
 /// The nearest variable, as a suggestion. Names that differ only by a number are not misspellings.

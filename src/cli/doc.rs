@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use windlass_modules::{Check, Kind, Opt, Spec};
 
 use crate::builtin;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result, did_you_mean, nearest_name};
 use crate::output::{Printer, Secrets, aligned};
 use crate::playbook::Files;
 use crate::settings::{Color, Config, Settings};
@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
     let mut all = Map::new();
     for wanted in &arguments.names {
         let Some(spec) = builtin::spec(wanted) else {
-            not_found(wanted, did_you_mean(wanted, builtin::names()));
+            not_found(wanted, suggestion("module", wanted, builtin::names()));
             continue;
         };
         if arguments.json {
@@ -141,6 +141,33 @@ fn not_found(name: &str, hint: Option<String>) {
     Printer::plain(Secrets::default()).error_line(&format!("[WARNING]: {name} was not found{hint}"), Color::Warn);
 }
 
+/// Suggests the type that has an unknown name, otherwise the nearest name of the type itself, and finally of another.
+fn suggestion<'a>(kind: &str, wanted: &str, own: impl Iterator<Item = &'a str>) -> Option<String> {
+    let see = |kind: &str, name: &str| match kind {
+        "module" => format!("see `windlass doc {name}`"),
+        _ => format!("see `windlass doc -t {kind} {name}`"),
+    };
+    if kind != "module" && builtin::spec(wanted).is_some() {
+        return Some(see("module", wanted));
+    }
+    let others: Vec<(&str, Vec<plugins::Plugin>)> = ["keyword", "filter", "test", "lookup"]
+        .into_iter()
+        .filter(|other| *other != kind)
+        .map(|other| (other, plugins::of_type(other)))
+        .collect();
+    if let Some((other, _)) = others.iter().find(|(_, plugins)| plugins::find(plugins, wanted).is_some()) {
+        return Some(see(other, wanted));
+    }
+    let near_other = || {
+        let limit = wanted.chars().count() / 3;
+        others.iter().find_map(|(other, plugins)| {
+            let names = plugins.iter().flat_map(plugins::Plugin::names);
+            Some(see(other, nearest_name(wanted, limit, names)?))
+        })
+    };
+    did_you_mean(wanted, own).or_else(near_other)
+}
+
 fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     let kind = arguments.kind.as_str();
     let plugins = plugins::of_type(kind);
@@ -158,7 +185,7 @@ fn plugin_pages(arguments: &Arguments) -> Result<u8> {
     let mut all = Map::new();
     for wanted in &arguments.names {
         let Some(plugin) = plugins::find(&plugins, wanted) else {
-            not_found(wanted, did_you_mean(wanted, plugins.iter().map(|plugin| plugin.name.as_str())));
+            not_found(wanted, suggestion(kind, wanted, plugins.iter().flat_map(plugins::Plugin::names)));
             continue;
         };
         if arguments.json {

@@ -89,7 +89,7 @@ enum Subject {
 
 #[derive(Debug, Args)]
 struct VarArguments {
-    /// Host
+    /// Host; the other order works too, if only one of the two words is a host
     #[arg(value_name = "HOST")]
     host: String,
     /// Name of the variable
@@ -290,7 +290,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<u8> {
         choose(&arguments.tags, recorded.map(|header| &header.tags), &mut settings.tags);
         choose(&arguments.skip_tags, recorded.map(|header| &header.skip_tags), &mut settings.skip_tags);
     }
-    let playbook = subject.playbook().map(|path| existing(path, &settings)).transpose()?;
+    let playbook = subject.playbook().map(|path| existing(path, &settings)).transpose().map_err(|error| {
+        let is_swapped = subject.host().is_some_and(|host| Path::new(host).is_file());
+        error.maybe_hint(is_swapped.then(|| "name the playbook before the host".to_owned()))
+    })?;
     if let Some(path) = &playbook {
         settings.playbook_dir = crate::paths::absolute(path.parent().unwrap_or(Path::new("")));
     }
@@ -343,9 +346,18 @@ fn explain(subject: &Subject, playbook: Option<&Path>, session: &Session, source
     // A run may have added the host.
     let after = recorded.as_ref().map(|recorded| recorded.world_after(session)).transpose()?;
     let inventory = &after.as_ref().unwrap_or(world).inventory;
+    let is_host = |name: &str| inventory.host(name).is_some();
+    // In the other order, only the second word of `var` is a host.
+    let (name, variable) = match subject {
+        Subject::Var(given) if !is_host(&given.host) && is_host(&given.name) => (given.name.as_str(), &*given.host),
+        Subject::Var(given) => (name, given.name.as_str()),
+        _ => (name, ""),
+    };
     let Some(found) = inventory.host(name) else {
-        let hosts = inventory.hosts().map(|host| &**host.name());
-        let error = unknown_name("host", name, hosts);
+        let hosts = || inventory.hosts().map(|host| &**host.name());
+        let is_misspelt = |name: &str| did_you_mean(name, hosts()).is_some();
+        let named = if !is_misspelt(name) && is_misspelt(variable) { variable } else { name };
+        let error = unknown_name("host", named, hosts());
         return Err(match inventory.group(name) {
             Some(_) => Error::usage(format!("`{name}` is a group, not a host")),
             None => error,
@@ -362,7 +374,7 @@ fn explain(subject: &Subject, playbook: Option<&Path>, session: &Session, source
         None => Vec::new(),
     };
     match subject {
-        Subject::Var(arguments) => explainer.var(&arguments.name, plays, playbook, arguments.task.as_deref()),
+        Subject::Var(arguments) => explainer.var(variable, plays, playbook, arguments.task.as_deref()),
         Subject::Host(_) => explainer.about_host(plays, playbook),
         Subject::When(arguments) => explainer.when(plays, &arguments.task),
         Subject::Task(arguments) => explainer.about_task(plays, &arguments.task),

@@ -28,7 +28,8 @@ use crate::vars::World;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Journal")]
 pub(super) struct JournalOptions {
-    /// Resume the run with this id, or the newest failed or interrupted run of the playbook
+    /// Resume a failed or interrupted run by its id, which the run prints at its end and `windlass runs list` shows
+    /// [default without an id: the newest such run of the playbook]
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     resume: Option<String>,
     /// Resume even if inputs have changed, or another run has resumed it

@@ -1,17 +1,18 @@
 //! Warnings about unknown tags and variables whose names resemble known ones.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_inventory::{Inventory, Layer};
-use windlass_yaml::{Mapping, Node};
+use windlass_yaml::{Mapping, Node, Span};
 
 use super::session::Session;
 use crate::error::{did_you_mean, misspelling};
 use crate::lint::is_template;
+use crate::loader::argument_specs;
 use crate::plan::TagFilter;
 use crate::playbook::{Play, Role, Task};
 use crate::settings::Settings;
@@ -22,8 +23,9 @@ const FILES: usize = 5000;
 const BYTES: u64 = 1 << 20;
 /// Maximum number of hosts whose variables are looked at.
 const HOSTS: usize = 1000;
-/// Maximum depth of directories to search.
+/// Maximum depth of directories to search: of roles, and beside playbooks, whose tasks and templates have folders.
 const DEPTH: usize = 6;
+const BESIDE: usize = 3;
 
 /// Warnings for selected tags that no task has, but that resemble the tag of a task. Other unknown tags may belong to
 /// files that are included later, so they are reported only if no file can be.
@@ -94,30 +96,68 @@ pub(super) fn handlers<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Set
     found
 }
 
-/// Warnings for variables of `-e` and of the inventory that nothing reads, but that resemble a variable of a role.
+/// Warnings for variables of `-e`, of the inventory and of the playbooks that nothing reads, but that resemble a variable
+/// of a role.
 pub(super) fn variables<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Vec<String> {
     let plays: Vec<&Play> = plays.collect();
     let roles: Vec<&Role> = plays.iter().flat_map(|play| &play.roles).map(|role| &**role).collect();
-    let of_role = |role: &&Role| names(&role.defaults).chain(names(&role.vars)).collect::<Vec<_>>();
+    let of_role = |role: &&Role| {
+        let specified = options_of(&role.path, session);
+        names(&role.defaults).chain(names(&role.vars)).chain(specified).collect::<Vec<_>>()
+    };
     let known: BTreeSet<String> = roles.iter().flat_map(of_role).collect();
     if known.is_empty() {
         return Vec::new();
     }
-    let given = of_inventory(&session.world.inventory);
+    let written = of_plays(&plays);
+    let of_inventory = of_inventory(&session.world.inventory);
     let extra_vars = &session.shared.run.extra_vars;
-    let wanted: BTreeSet<String> = given.iter().flat_map(|vars| names(vars)).chain(names(extra_vars)).collect();
-    let is_unknown =
-        |name: &&String| !known.contains(*name) && !name.starts_with("ansible_") && name.chars().count() > 4;
-    let near = wanted.iter().filter(is_unknown).filter_map(|name| {
+    let given = || of_inventory.iter().chain(std::iter::once(extra_vars)).chain(&written).map(|vars| &**vars);
+    let wanted: BTreeMap<String, &Span> =
+        given().flat_map(Mapping::keys).map(|key| (key.to_text(), &key.span)).collect();
+    let is_unknown = |name: &str| !known.contains(name) && !name.starts_with("ansible_") && name.chars().count() > 4;
+    let near = wanted.iter().filter(|(name, _)| is_unknown(name)).filter_map(|(name, span)| {
         let hint = misspelling(name, known.iter().map(String::as_str))?;
-        Some((name, hint))
+        Some((name, span, hint))
     });
     let is_read_by_variable = |name: &str| {
-        let mut values = given.iter().flat_map(|vars| vars.values()).chain(extra_vars.values());
-        values.any(|node| has_word(node.to_json().to_string().as_bytes(), name))
+        given().flat_map(Mapping::values).any(|node| has_word(node.to_json().to_string().as_bytes(), name))
     };
-    let unread = near.filter(|(name, _)| !is_read_by_variable(name) && !is_in_files(name, &roles, &plays, session));
-    unread.map(|(name, hint)| format!("no role of the playbook has the variable `{name}`: {hint}")).collect()
+    let unread = near.filter(|(name, ..)| !is_read_by_variable(name) && !is_in_files(name, &roles, &plays, session));
+    let in_playbook = |name: &str| written.iter().any(|vars| vars.contains_key(name));
+    unread
+        .map(|(name, span, hint)| {
+            let place = if in_playbook(name) { format!(", which {span} sets") } else { String::new() };
+            format!("no role of the playbook has the variable `{name}`{place}: {hint}")
+        })
+        .collect()
+}
+
+/// Variables that the argument specification of a role names. The run reports a file that cannot be read.
+fn options_of(role: &Path, session: &Session) -> Vec<String> {
+    let specs = argument_specs(role, &session.shared.files).ok().flatten();
+    let entries = specs.as_ref().and_then(Node::as_map).into_iter().flat_map(|map| map.values());
+    entries.filter_map(|entry| entry.get("options")?.as_map()).flat_map(|options| names(options)).collect()
+}
+
+/// Variables that plays, blocks and tasks write, and parameters of roles.
+fn of_plays(plays: &[&Play]) -> Vec<Arc<Mapping>> {
+    let mut found: Vec<Arc<Mapping>> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut add = |vars: &Arc<Mapping>| {
+        if !vars.is_empty() && seen.insert(Arc::as_ptr(vars)) {
+            found.push(Arc::clone(vars));
+        }
+    };
+    for play in plays {
+        add(&play.frame.vars);
+        play.roles.iter().for_each(|role| add(&role.params));
+        for task in play.all_tasks() {
+            add(&task.vars);
+            task.frame.chain().for_each(|frame| add(&frame.vars));
+        }
+    }
+    found
 }
 
 /// Variables of groups and of at most [`HOSTS`] hosts, also from files. The run reports those that cannot be read.
@@ -147,7 +187,7 @@ fn is_in_files(word: &str, roles: &[&Role], plays: &[&Play], session: &Session) 
         !defines_variables(path, text) && !fs::canonicalize(path).is_ok_and(|path| sources.contains(&path))
     };
     folders.into_iter().any(|folder| is_below(word, folder, DEPTH, &mut left, &|_, _| true))
-        || beside.into_iter().any(|folder| is_below(word, folder, 1, &mut left, &reads))
+        || beside.into_iter().any(|folder| is_below(word, folder, BESIDE, &mut left, &reads))
 }
 
 /// Whether a file beside a playbook is one of variables or an inventory: YAML whose first line begins no list.
@@ -162,7 +202,8 @@ fn defines_variables(path: &Path, text: &[u8]) -> bool {
 fn is_below(word: &str, folder: &Path, depth: usize, left: &mut usize, reads: &dyn Fn(&Path, &[u8]) -> bool) -> bool {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && depth > 1 && is_below(word, &entry.path(), depth - 1, left, reads) {
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if kind.is_dir() && !is_hidden && depth > 1 && is_below(word, &entry.path(), depth - 1, left, reads) {
             return true;
         }
         if kind.is_file() {
@@ -178,11 +219,16 @@ fn is_below(word: &str, folder: &Path, depth: usize, left: &mut usize, reads: &d
     false
 }
 
+/// Whether a text has the word other than as the key of a mapping, which sets a variable and reads none.
 fn has_word(text: &[u8], word: &str) -> bool {
     let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     memchr::memmem::find_iter(text, word.as_bytes()).any(|start| {
         let before = start.checked_sub(1).and_then(|at| text.get(at));
-        !is_part(before) && !is_part(text.get(start + word.len()))
+        let after = text.get(start + word.len()..).unwrap_or_default();
+        let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'');
+        let key =
+            after.split_at_checked(1).filter(|(first, _)| first.iter().all(is_quote)).map_or(after, |(_, rest)| rest);
+        !is_part(before) && !is_part(after.first()) && !key.starts_with(b":")
     })
 }
 
@@ -200,6 +246,8 @@ mod tests {
     #[test]
     fn word_found_only_as_a_whole() {
         assert!(has_word(b"{{ app_port }}", "app_port") && has_word(b"app_port", "app_port"));
+        assert!(!has_word(b"app_port: 1", "app_port") && !has_word(b"{\"app_port\": 1}", "app_port"));
+        assert!(has_word(b"vars['app_port']", "app_port") && has_word(b"app_port: {{ app_port }}", "app_port"));
         assert!(!has_word(b"app_ports my_app_port", "app_port") && !has_word(b"", "app_port"));
     }
 }

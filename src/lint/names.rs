@@ -218,7 +218,7 @@ fn values_in(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Identifiers in a text.
-fn words_of(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut rest = text;
     std::iter::from_fn(move || {

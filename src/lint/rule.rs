@@ -140,9 +140,9 @@ rules! {
          with `-i`.";
     MISSPELT_VARIABLE: "misspelt-variable", Warning, false, [],
         "A variable whose name resembles one of a role",
-        "An inventory, `group_vars` or `host_vars` sets a variable that nothing in the project uses, and a role of the \
-         project defines or documents one that is spelt nearly the same. Variables in the inventory itself are checked with \
-         `-i`.";
+        "An inventory, `group_vars`, `host_vars` or the `vars` of a play, block or task set a variable that nothing in the \
+         project uses, and a role of the project defines or documents one that is spelt nearly the same. Variables in the \
+         inventory itself are checked with `-i`.";
     MODULE_OPTION: "module-option", Error, false, ["args", "args[module]"],
         "An unknown, missing or invalid option of a module",
         "The options of a task are compared with the module's: names, required options, permitted values and types. \

@@ -15,3 +15,4 @@ pub(crate) use import::NAMES as IMPORT_NAMES;
 pub use load::{Loader, TaskFile};
 pub use role::RoleRequest;
 pub(crate) use role::argument_specs;
+pub(crate) use task::several_modules;

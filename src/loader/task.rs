@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_template::{PluginKind, Variable};
-use windlass_yaml::{Mapping, Node, Value};
+use windlass_yaml::{Mapping, Node, Span, Value};
 
 use super::inclusion;
 use super::load::{Loader, TaskFile};
@@ -20,6 +20,12 @@ struct Words {
     actions: Vec<(String, Node)>,
     /// Lookup of `with_...`, with its terms.
     with_lookup: Option<(String, Node)>,
+}
+
+/// Sentence about a task with several modules, given with the places of their names.
+pub(crate) fn several_modules(places: &[(&str, &Span)]) -> String {
+    let named: Vec<_> = places.iter().map(|(name, span)| format!("{name} (line {})", span.line)).collect();
+    format!("a task can have only one module, but this one has several: {}", named.join(", "))
 }
 
 impl Loader {
@@ -173,11 +179,11 @@ impl Loader {
             });
         }
         if actions.len() > 1 {
-            let names: Vec<_> = actions.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Error::parse(
-                format!("a task can have only one module, but this one has several: {}", names.join(", ")),
-                &entry.span,
-            ));
+            let key = |name: &str| Some(&entry.as_map()?.get_entry(name)?.0.span);
+            let places: Vec<_> =
+                actions.iter().map(|(name, node)| (&**name, key(name).unwrap_or(&node.span))).collect();
+            let place = places.get(1).map_or(&entry.span, |(_, span)| span);
+            return Err(Error::parse(several_modules(&places), place));
         }
         let Some((name, node)) = actions.pop() else {
             return Err(Error::parse(

@@ -310,10 +310,10 @@ fn two_modules_in_one_task_reported() {
 "#,
     )];
     insta::assert_snapshot!(told(&files, LOCAL), @r##"
-    [ERROR]: a task can have only one module, but this one has several: debug, command
-      at p.yml:4:7
+    [ERROR]: a task can have only one module, but this one has several: debug (line 4), command (line 6)
+      at p.yml:6:7
 
-    4 |     - debug:
+    6 |       command: ls
       |       ^
     [exit 4]
     "##);

@@ -321,6 +321,23 @@ fn misspelt_names_get_suggestions() {
         let error = project.refused(&[words, &["-i", "hosts.yml"]].concat());
         assert!(error.contains(problem) && error.contains(hint), "{words:?}: {error}");
     }
+    let explain = |words: [&str; 2]| project.explain(&[&["var", "-i", "hosts.yml"], &words[..]].concat());
+    assert_eq!(explain(["http_port", "web1"]), explain(["web1", "http_port"]), "one word alone is a host");
+}
+
+#[test]
+fn documentation_suggests_names_of_other_types() {
+    let project = Project::new(&[]);
+    for (words, hint) in [
+        (&["when"][..], "see `windlass doc -t keyword when`"),
+        (&["copi"], "did you mean `copy`?"),
+        (&["-t", "filter", "combin"], "did you mean `combine`?"),
+        (&["-t", "filter", "copy"], "see `windlass doc copy`"),
+    ] {
+        let output = project.windlass(&[&["doc"], words].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("was not found") && text.contains(hint), "{words:?}: {text}");
+    }
 }
 
 #[test]

@@ -445,6 +445,31 @@ fn misspelt_variable_of_an_inventory_found() {
 }
 
 #[test]
+fn second_module_of_a_task_found() {
+    let tasks =
+        "    - name: Two\n      copy: {content: a, dest: /tmp/a, mode: '600'}\n      template: {src: a, dest: /b}\n";
+    let project = Project::new(&[("site.yml", &play(tasks))]);
+    let text = project.text(&["--severity", "error"]);
+    assert!(text.contains("several: copy (line 5), template (line 6)") && text.contains("site.yml:6:7:"), "{text}");
+    assert!(!text.contains("unknown-keyword"), "{text}");
+}
+
+#[test]
+fn misspelt_variable_of_a_play_or_a_role_found() {
+    let project = Project::new(&[
+        ("roles/web/meta/argument_specs.yml", "argument_specs: {main: {options: {web_port: {}, web_user: {}}}}\n"),
+        ("roles/web/tasks/main.yml", "- debug: {msg: '{{ web_port }} {{ web_user }}'}\n"),
+        (
+            "site.yml",
+            "- hosts: all\n  vars:\n    web_prot: 1\n    web_users: 2\n  roles:\n    - {role: web, web_por: 1}\n  tasks:\n    - debug: {msg: '{{ web_users }}'}\n",
+        ),
+    ]);
+    assert_eq!(project.found("misspelt-variable"), ["site.yml:3:5 warning"]);
+    // A part of the right name is another name.
+    assert_eq!(project.found("role-argument"), ["site.yml:6:19 warning"]);
+}
+
+#[test]
 fn variable_of_given_inventory_is_defined() {
     let project = Project::new(&[("site.yml", &play("    - debug: {msg: '{{ rack }}'}\n"))]);
     let outside = Project::new(&[("hosts.yml", "all:\n  hosts: {web1: {rack: a}}\n")]);

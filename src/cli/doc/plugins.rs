@@ -102,6 +102,11 @@ impl Plugin {
         self.name == name || self.aliases.contains(&name) || self.name == format!("ansible.builtin.{name}")
     }
 
+    /// All names, qualified and short.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.aliases.iter().copied().chain(std::iter::once(self.name.as_str()))
+    }
+
     /// Page about the plugin as text.
     pub(super) fn text(&self, kind: &str) -> String {
         let mut text = format!("> {} {}\n\n{}\n", kind.to_uppercase(), self.name, super::wrapped(self.summary, 2));

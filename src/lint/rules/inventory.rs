@@ -1,10 +1,11 @@
-//! The files of an inventory: problems of reading them, hosts listed twice, and names that resemble others.
+//! The files of an inventory: problems of reading them, hosts listed twice, and names that resemble others. Variables
+//! of plays and tasks are compared with the roles' here too, since one rule covers both.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use windlass_inventory::{Inventory, split_pattern};
-use windlass_yaml::Span;
+use windlass_yaml::{Node, Span};
 
 use super::hosts::added_names;
 use crate::error::misspelling;
@@ -120,6 +121,13 @@ fn variables(context: &Context<'_>, findings: &mut Vec<Finding>) {
     };
     for file in context.files.iter().filter(|file| file.kind == Kind::Vars && file.is_chosen) {
         for key in file.node.as_map().into_iter().flat_map(|map| map.keys()) {
+            report(file, key.as_str().unwrap_or_default(), &key.span);
+        }
+    }
+    let of_entries = context.tree.entries.iter().map(|entry| (entry.file, entry.map));
+    let of_tasks = context.tree.tasks.iter().map(|task| (task.file, task.map));
+    for (file, map) in of_entries.chain(of_tasks).filter(|(file, _)| file.is_chosen) {
+        for key in map.get("vars").and_then(Node::as_map).into_iter().flat_map(|vars| vars.keys()) {
             report(file, key.as_str().unwrap_or_default(), &key.span);
         }
     }

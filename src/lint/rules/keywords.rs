@@ -3,12 +3,13 @@
 use windlass_yaml::{Key, Mapping, Node};
 
 use crate::error::nearest;
+use crate::foreign::Resolution;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::lint::rule::{DEPRECATED, NOT_PORTABLE, Rule, SYNTAX_ERROR, Severity, UNKNOWN_KEYWORD};
 use crate::lint::source::{SourceFile, is_template, place_of};
 use crate::lint::walk::Task;
-use crate::loader::IMPORT_NAMES;
+use crate::loader::{IMPORT_NAMES, several_modules};
 use crate::playbook::keyword::{KEYWORDS, TASK_BOOLEANS, is_keyword};
 use crate::playbook::{Keywords, On, checked};
 use crate::vars::is_boolean;
@@ -44,12 +45,12 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         values(entry.file, entry.map, entry.on, findings);
     }
     for task in &context.tree.tasks {
-        of_task(task, findings);
+        of_task(context, task, findings);
         values(task.file, task.map, task.on, findings);
     }
 }
 
-fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
+fn of_task(context: &Context<'_>, task: &Task<'_>, findings: &mut Vec<Finding>) {
     let replaced = |key: &Key, message: String, help: &str| {
         Finding::new(&DEPRECATED, task.file, place_of(&key.span), message).help(help.to_owned()).within(task.line())
     };
@@ -66,8 +67,19 @@ fn of_task(task: &Task<'_>, findings: &mut Vec<Finding>) {
         parallel(task, control, findings);
     }
     // With a known action, every other word must be a keyword. Without one, they might be modules.
-    if task.action.is_some() {
-        findings.extend(task.others.iter().map(|key| unknown(task.file, key, task.on).within(task.line())));
+    if let Some(action) = &task.action {
+        let is_module = |key: &&&Key| {
+            key.as_str().is_some_and(|name| !matches!(context.modules.resolve(name, &[]), Resolution::Unknown(_)))
+        };
+        let (modules, unknown_words): (Vec<&Key>, Vec<&Key>) = task.others.iter().partition(|key| is_module(&key));
+        if let Some(second) = modules.first() {
+            let mut places = vec![(action.name.as_str(), &action.span)];
+            places.extend(modules.iter().filter_map(|key| Some((key.as_str()?, &key.span))));
+            let message = several_modules(&places);
+            let finding = Finding::new(&SYNTAX_ERROR, task.file, place_of(&second.span), message);
+            findings.push(finding.within(task.line()));
+        }
+        findings.extend(unknown_words.iter().map(|key| unknown(task.file, key, task.on).within(task.line())));
     }
 }
 

@@ -7,6 +7,7 @@ use windlass_yaml::Node;
 use crate::error::nearest;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
+use crate::lint::names::words_of;
 use crate::lint::rule::{ROLE_ARGUMENT, Severity};
 use crate::lint::source::{Kind, SourceFile, is_dynamic, is_template, place_of};
 use crate::lint::walk::RoleUse;
@@ -81,9 +82,10 @@ fn one(context: &Context<'_>, role: &RoleUse<'_>, folder: &Path, options: &Node,
     }
 }
 
-/// Whether a file of the role mentions a name.
+/// Whether a file of the role mentions a name, as a whole word.
 fn is_mentioned(context: &Context<'_>, folder: &Path, name: &str) -> bool {
-    context.files.iter().any(|file| file.role.as_deref() == Some(folder) && file.text().contains(name))
+    let of_role = |file: &&SourceFile| file.role.as_deref() == Some(folder);
+    context.files.iter().filter(of_role).any(|file| words_of(file.text()).any(|word| word == name))
 }
 
 /// Whether any file but a specification defines a variable.

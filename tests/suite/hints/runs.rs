@@ -114,6 +114,11 @@ pub(crate) const CASES: &[Case] = &[
         &["windlass explain when right.yml here debug -i hosts --run $(windlass runs | sed -n 2p | cut -d' ' -f1)"],
     ),
     case(
+        "windlass explain when here right.yml debug -i hosts",
+        "name the playbook before the host",
+        &["windlass explain when right.yml here debug -i hosts"],
+    ),
+    case(
         "windlass explain when right.yml here 'Deploy it' -i hosts",
         "`windlass playbook PLAYBOOK --list-tasks` lists the tasks",
         &["windlass playbook -i hosts right.yml --list-tasks"],
