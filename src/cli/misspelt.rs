@@ -96,8 +96,8 @@ pub(super) fn handlers<'a>(plays: impl Iterator<Item = &'a Play>, settings: &Set
     found
 }
 
-/// Warnings for variables of `-e`, of the inventory and of the playbooks that nothing reads, but that resemble a variable
-/// of a role.
+/// Warnings for variables of `-e`, of the inventory and of the playbooks that nothing reads, but that resemble a
+/// variable of a role.
 pub(super) fn variables<'a>(plays: impl Iterator<Item = &'a Play>, session: &Session) -> Vec<String> {
     let plays: Vec<&Play> = plays.collect();
     let roles: Vec<&Role> = plays.iter().flat_map(|play| &play.roles).map(|role| &**role).collect();
