@@ -393,9 +393,9 @@ mod tests {
     fn whole_cluster_stopped_without_a_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        let nodes = json!({ "items": ["a", "b"].map(|name| {
-            json!({ "metadata": { "name": name, "labels": { "node-role.kubernetes.io/control-plane": "" } } })
-        }) });
+        let node =
+            |name| json!({ "metadata": { "name": name, "labels": { "node-role.kubernetes.io/control-plane": "" } } });
+        let nodes = json!({ "items": [node("a"), node("b")] });
         let script =
             format!("#!/bin/sh\ncase \"$*\" in */leases*) exit 1 ;; *nodes*) echo '{nodes}' ;; *) echo ok ;; esac\n");
         std::fs::write(path("kubectl"), script).unwrap();
