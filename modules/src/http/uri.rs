@@ -261,7 +261,7 @@ impl Task {
             if success && content.len() as u64 > MAX_CONTENT {
                 let limit = MAX_CONTENT >> 20;
                 return Err(failed(format!(
-                    "The response of {shown} has more than {limit} MiB, the limit of a result. Download it with `get_url`."
+                    "The response of {shown} has more than {limit} MiB, the limit of a result. `get_url` has none."
                 )));
             }
             content.truncate(MAX_CONTENT as usize);
