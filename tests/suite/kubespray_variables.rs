@@ -150,7 +150,7 @@ fn variables_of_downloads_are_refused_with_what_fetches_files_once() {
         &[
             "To fetch everything once, use `windlass bundle create`",
             "with the address and the checksum of the static archive",
-            "Kata's archive has its programs in this folder",
+            "Kata's archive has its programs in this directory",
         ],
     );
     let text =
