@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::process::{Child, Command};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Interval, interval, sleep, timeout};
 
 use super::keys::OfLead;
@@ -24,8 +24,6 @@ use crate::output::{Event, Events};
 const LINE: u64 = 4096;
 /// Maximum number of handshakes at the same time, beside one of every worker. Further connections are closed.
 const HANDSHAKES: usize = 64;
-/// Maximum number of them with one address, so that no pod keeps the workers out.
-const OF_ONE_ADDRESS: usize = 16;
 
 /// Where the workers of a run are.
 #[derive(Debug)]
@@ -76,8 +74,6 @@ pub(super) enum Door {
         listener: TcpListener,
         keys: OfLead,
         handshakes: JoinSet<Option<Came>>,
-        /// Addresses of the other sides.
-        peers: HashMap<Id, IpAddr>,
         most: usize,
     },
 }
@@ -94,7 +90,7 @@ impl Door {
                 listener.set_nonblocking(true).map_err(fail)?;
                 let listener = TcpListener::from_std(listener).map_err(fail)?;
                 let (handshakes, most) = (JoinSet::new(), HANDSHAKES + count);
-                Ok(Door::Pods { listener, keys: OfLead::read(keys)?, handshakes, peers: HashMap::new(), most })
+                Ok(Door::Pods { listener, keys: OfLead::read(keys)?, handshakes, most })
             }
         }
     }
@@ -129,23 +125,18 @@ impl Door {
                 }
                 None
             }
-            Door::Pods { listener, keys, handshakes, peers, most } => loop {
+            Door::Pods { listener, keys, handshakes, most } => loop {
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
-                        Ok((stream, peer)) => {
-                            let same = peers.values().filter(|known| **known == peer.ip()).count();
-                            if peers.len() < *most && same < OF_ONE_ADDRESS {
-                                let handshake = handshakes.spawn(greet(keys.clone(), stream));
-                                peers.insert(handshake.id(), peer.ip());
-                            }
+                        Ok((stream, _)) if handshakes.len() < *most => {
+                            handshakes.spawn(greet(keys.clone(), stream));
                         }
+                        Ok(_) => {}
                         // For example, for lack of descriptors.
                         Err(_) => sleep(LOOK).await,
                     },
-                    Some(done) = handshakes.join_next_with_id() => {
-                        let id = done.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-                        peers.remove(&id);
-                        if let Ok((_, Some(came))) = done {
+                    Some(done) = handshakes.join_next() => {
+                        if let Ok(Some(came)) = done {
                             return Some(News::Came(came));
                         }
                     }
@@ -208,50 +199,5 @@ async fn print_errors(number: usize, errors: tokio::process::ChildStderr, events
             }
             _ => return,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::net::TcpSocket;
-
-    use super::super::keys::{KeyPair, OTHER_KEYS, OWN_KEY, OfWorker};
-    use super::*;
-
-    fn folder(own: &KeyPair, other: &KeyPair) -> TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(OWN_KEY), &*own.private).unwrap();
-        std::fs::write(folder.path().join(OTHER_KEYS), &other.public).unwrap();
-        folder
-    }
-
-    #[tokio::test]
-    async fn silent_connections_of_one_pod_do_not_keep_a_worker_out() {
-        let (lead, worker) = (KeyPair::new().unwrap(), KeyPair::new().unwrap());
-        let (of_lead, of_worker) = (folder(&lead, &worker), folder(&worker, &lead));
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let place = Workers::Pods { listen, keys: of_lead.path().to_owned() };
-        let (events, _queue) = crate::output::held_events();
-        let mut door = Door::open(&place, 1, &events).unwrap();
-        let Door::Pods { listener, .. } = &door else { panic!("workers are pods") };
-        let address = listener.local_addr().unwrap();
-        let coming = async {
-            let mut silent = Vec::new();
-            for _ in 0..=HANDSHAKES {
-                silent.push(TcpStream::connect(address).await.unwrap());
-            }
-            let socket = TcpSocket::new_v4().unwrap();
-            socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
-            let stream = socket.connect(address).await.unwrap();
-            let _stream = OfWorker::read(of_worker.path()).unwrap().connect(stream).await;
-            std::future::pending::<()>().await;
-        };
-        let news = tokio::select! {
-            news = timeout(Duration::from_secs(5), door.next()) => news,
-            () = coming => unreachable!(),
-        };
-        assert!(matches!(news, Ok(Some(News::Came(Came { index: 0, .. })))));
     }
 }
