@@ -71,7 +71,7 @@ fn of_task(context: &Context<'_>, task: &Task<'_>, findings: &mut Vec<Finding>) 
         let is_module = |key: &&&Key| {
             key.as_str().is_some_and(|name| !matches!(context.modules.resolve(name, &[]), Resolution::Unknown(_)))
         };
-        let (modules, unknown_words): (Vec<&Key>, Vec<&Key>) = task.others.iter().partition(|key| is_module(&key));
+        let (modules, unknown_words): (Vec<&Key>, Vec<&Key>) = task.others.iter().partition(|key| is_module(key));
         if let Some(second) = modules.first() {
             let mut places = vec![(action.name.as_str(), &action.span)];
             places.extend(modules.iter().filter_map(|key| Some((key.as_str()?, &key.span))));
