@@ -93,6 +93,7 @@ fn inventory(criterion: &mut Criterion) {
         secrets: Secrets::default(),
         python: LazyLock::new(Box::new(String::new)),
         jobs: Default::default(),
+        answers: Default::default(),
     };
     let world = Arc::new(World::new(Arc::new(run), Arc::new(inventory)));
     let host: Arc<str> = Arc::from("h427");
