@@ -11,19 +11,27 @@ const NOTICE: Duration = Duration::from_secs(30);
 /// Time in which a cluster that answered gets a leader again.
 const ELECTION: Duration = Duration::from_secs(60);
 
-/// Calls `attempt` until it takes the lock. Otherwise it returns the name of the holder, or fails if the cluster does
-/// not answer. `what` changes under the lock, which is the object `lock`.
+/// Outcome of an attempt to take a lock.
+pub(crate) enum Turn<T> {
+    /// It is held now.
+    Held(T),
+    /// Another change is under way, on the host or node of this name.
+    Busy(String),
+}
+
+/// Calls `attempt` until it takes the lock; it fails if the cluster does not answer. `what` changes under the lock,
+/// which is the object `lock`.
 pub(crate) fn take<T>(
     what: &str,
     lock: &str,
     host: &Host,
-    mut attempt: impl FnMut() -> Result<Result<T, String>, Failure>,
+    mut attempt: impl FnMut() -> Result<Turn<T>, Failure>,
 ) -> Result<T, Failure> {
     let (begun, mut answered, mut silent) = (Instant::now(), Instant::now(), true);
     loop {
         match attempt() {
-            Ok(Ok(held)) => return Ok(held),
-            Ok(Err(holder)) => {
+            Ok(Turn::Held(held)) => return Ok(held),
+            Ok(Turn::Busy(holder)) => {
                 answered = Instant::now();
                 if begun.elapsed() >= PATIENCE {
                     return Err(Failure::new(format!(

@@ -9,7 +9,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::{
-    super::turn,
+    super::turn::{self, Turn},
     client::Client,
     cluster::{Observed, unreadable},
 };
@@ -36,7 +36,7 @@ impl<'a> Lock<'a> {
         turn::take("the members of this etcd cluster", &format!("the key {KEY} in etcd"), host, || {
             let healthy = client.healthy(host);
             if healthy.endpoints.is_empty() {
-                return Ok(Ok(Lock { client: client.clone(), pinned: client.clone(), lease: None, host }));
+                return Ok(Turn::Held(Lock { client: client.clone(), pinned: client.clone(), lease: None, host }));
             }
             attempt(client, &healthy, &seconds, host)
         })
@@ -83,11 +83,8 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// The lock, or the name of the host that changes a member now.
-type Attempt<'a> = Result<Lock<'a>, String>;
-
 /// Takes the lock if nobody holds it, through the first endpoint that grants a lease.
-fn attempt<'a>(client: &Client, healthy: &Client, seconds: &str, host: &'a Host) -> Result<Attempt<'a>, Failure> {
+fn attempt<'a>(client: &Client, healthy: &Client, seconds: &str, host: &'a Host) -> Result<Turn<Lock<'a>>, Failure> {
     let mut refusal = Failure::new("No endpoint of etcd answers.");
     for endpoint in &healthy.endpoints {
         let pinned = client.at(endpoint);
@@ -102,7 +99,7 @@ fn attempt<'a>(client: &Client, healthy: &Client, seconds: &str, host: &'a Host)
     Err(refusal)
 }
 
-fn with_lease<'a>(client: &Client, pinned: Client, lease: String, host: &'a Host) -> Result<Attempt<'a>, Failure> {
+fn with_lease<'a>(client: &Client, pinned: Client, lease: String, host: &'a Host) -> Result<Turn<Lock<'a>>, Failure> {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name: String = name.chars().filter(|one| one.is_ascii_alphanumeric() || "-._".contains(*one)).collect();
     let words = format!("create(\"{KEY}\") = \"0\"\n\nput --lease={lease} {KEY} host:{name}\n\nget {KEY}\n\n");
@@ -111,11 +108,11 @@ fn with_lease<'a>(client: &Client, pinned: Client, lease: String, host: &'a Host
     let answer = lock.pinned.feed(host, &["txn"], &words)?;
     let answer: Value = serde_json::from_str(answer.trim()).map_err(|_| unreadable("txn", &answer))?;
     if answer["succeeded"] == true {
-        return Ok(Ok(lock));
+        return Ok(Turn::Held(lock));
     }
     let found = &answer["responses"][0]["Response"]["ResponseRange"]["kvs"][0]["value"];
     let holder = found.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok()).unwrap_or_default();
-    Ok(Err(String::from_utf8_lossy(&holder).trim_start_matches("host:").to_owned()))
+    Ok(Turn::Busy(String::from_utf8_lossy(&holder).trim_start_matches("host:").to_owned()))
 }
 
 /// Hexadecimal id of a granted lease.

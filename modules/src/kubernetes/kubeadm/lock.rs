@@ -22,7 +22,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{super::turn, tool::Tool};
+use super::{
+    super::turn::{self, Turn},
+    tool::Tool,
+};
 use crate::{Failure, Host};
 
 /// Name of the Lease, and the path of all Leases of its namespace.
@@ -119,7 +122,7 @@ impl Lease {
         let mut pause = RENEWAL;
         while let Err(RecvTimeoutError::Timeout) = changed.recv_timeout(pause) {
             pause = AGAIN;
-            if let Ok(Ok(end)) = self.attempt(host) {
+            if let Ok(Turn::Held(end)) = self.attempt(host) {
                 held.renew(end);
                 pause = RENEWAL;
             }
@@ -131,8 +134,8 @@ impl Lease {
         }
     }
 
-    /// Takes the lock if nobody holds it, or renews it. Returns when it ends, or the node of its holder.
-    fn attempt(&mut self, host: &Host) -> Result<Result<Instant, String>, Failure> {
+    /// Takes the lock if nobody holds it, or renews it. Returns when it ends.
+    fn attempt(&mut self, host: &Host) -> Result<Turn<Instant>, Failure> {
         let end = Instant::now() + DURATION;
         let own = self.own.clone();
         let found = self.read(host)?;
@@ -144,9 +147,9 @@ impl Lease {
         let duration = found["spec"]["leaseDurationSeconds"].as_u64().map_or(DURATION, Duration::from_secs);
         // It is this task's own without a renewal yet if the answer to its first request was lost.
         if holder.is_empty() || holder == own || self.seen.1.elapsed() > duration {
-            return self.write(version, &own, host).map(|()| Ok(end));
+            return self.write(version, &own, host).map(|()| Turn::Held(end));
         }
-        Ok(Err(holder.split(' ').next().unwrap_or_default().to_owned()))
+        Ok(Turn::Busy(holder.split(' ').next().unwrap_or_default().to_owned()))
     }
 
     fn release(&mut self, host: &Host) -> Result<(), Failure> {

@@ -57,8 +57,6 @@ pub(super) struct Request {
     port: i64,
     purpose: Purpose,
     override_it: bool,
-    /// Time in which the cluster recovers from a change before.
-    patience: Duration,
     /// Whether the change was judged and must not cost the majority.
     guarded: bool,
 }
@@ -75,7 +73,6 @@ impl Request {
             port: args.int("api_port").unwrap_or(6443),
             purpose,
             override_it: args.bool("allow_unsafe"),
-            patience: SETTLED,
             guarded: false,
         }
     }
@@ -116,7 +113,7 @@ impl Request {
 
     /// The verdict once the cluster has recovered from a change before: etcd elects a leader, an API server starts.
     fn settled(&self, locked: bool, host: &Host) -> Result<Verdict, Failure> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + SETTLED;
         loop {
             let verdict = self.verdict(locked, host)?;
             if !matches!(verdict, Verdict::Refused(_)) || Instant::now() >= deadline {
