@@ -251,20 +251,25 @@ pub fn inventory_warning(warning: &Warning, inventory: &Inventory) -> String {
 
 /// Suggests the candidate most similar to a misspelt word; `None` if more than a third of the word differs from each.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(word, word.chars().count() / 3, candidates)
+    similar(word, candidates).map(question)
+}
+
+/// The candidate most similar to a misspelt word, as for [`did_you_mean`].
+pub(crate) fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_name(word, word.chars().count() / 3, candidates)
+}
+
+fn question(candidate: &str) -> String {
+    format!("did you mean `{candidate}`?")
 }
 
 /// Like [`did_you_mean`], with at most this number of edits.
 pub fn nearest<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest_name(word, limit, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+    nearest_name(word, limit, candidates).map(question)
 }
 
 /// The candidate that at most this number of edits makes from a misspelt word.
-pub(crate) fn nearest_name<'a>(
-    word: &str,
-    limit: usize,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+fn nearest_name<'a>(word: &str, limit: usize, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         // A character has at most four bytes.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use windlass_modules::{Check, Kind, Opt, Spec};
 
 use crate::builtin;
-use crate::error::{Error, Result, did_you_mean, nearest_name};
+use crate::error::{Error, Result, did_you_mean, similar};
 use crate::output::{Printer, Secrets, aligned};
 use crate::playbook::Files;
 use crate::settings::{Color, Config, Settings};
@@ -159,10 +159,9 @@ fn suggestion<'a>(kind: &str, wanted: &str, own: impl Iterator<Item = &'a str>) 
         return Some(see(other, wanted));
     }
     let near_other = || {
-        let limit = wanted.chars().count() / 3;
         others.iter().find_map(|(other, plugins)| {
             let names = plugins.iter().flat_map(plugins::Plugin::names);
-            Some(see(other, nearest_name(wanted, limit, names)?))
+            Some(see(other, similar(wanted, names)?))
         })
     };
     did_you_mean(wanted, own).or_else(near_other)
