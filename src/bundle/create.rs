@@ -191,8 +191,7 @@ impl Making<'_> {
         let parsed = Name::parse(name)?;
         let scratch = tempfile::tempdir_in(self.store.folder())
             .map_err(|error| Error::new(format!("no temporary directory: {error}")))?;
-        let http = Http { timeout: self.request.timeout, limit: Some(LARGEST_FILE) };
-        let image = Image::find(http, &parsed, architecture, scratch.path())?;
+        let image = Image::find(self.http(), &parsed, architecture, scratch.path())?;
         let path = format!("images/{}", parsed.file());
         let base = self.request.since.map(|base| base.manifest().files.as_slice()).unwrap_or_default();
         let known = base.iter().find(|file| file.path == path && file.source == image.source());
@@ -272,9 +271,13 @@ impl Making<'_> {
         }
         self.count += 1;
         let to = self.store.folder().join(format!("fetched-{}", self.count));
-        let http = Http { timeout: self.request.timeout, limit: Some(LARGEST_FILE) };
-        http.download(url, checksum, &serde_json::Map::new(), &to)?;
+        self.http().download(url, checksum, &serde_json::Map::new(), &to)?;
         Ok(to)
+    }
+
+    /// Client of downloads whose sizes nobody has stated.
+    fn http(&self) -> Http {
+        Http { timeout: self.request.timeout, limit: Some(LARGEST_FILE) }
     }
 }
 
